@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CACHE_CACHE_H
+#define LARDER_CACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/digest.h"
+
+struct buf;
+struct err;
+
+/*
+ * Verified bytes on the local disk, shared by every process that opens the
+ * directory. Layout and rules: DESIGN and larder-format(5), "node cache".
+ * What a caller puts must already be verified against a trusted digest;
+ * what it gets back has had its XXH3 checked once in this process. All calls
+ * are thread-safe. No call waits for the network; waits for another process
+ * are bounded at 2 s, after which the cache serves without recording.
+ */
+struct cache;
+
+struct cache_options {
+	const char *dir;
+	uint64_t limit_bytes;    /* 0: 80 % of the filesystem */
+	uint64_t min_free_bytes; /* 0: 5 % of the filesystem */
+};
+
+/*
+ * Makes the directory if it is missing. Refused with a text: a network or
+ * FUSE filesystem, another format version, somebody else's or a world-writable
+ * directory, a file. A directory that cannot be written is opened for reading what
+ * is there (a warning; puts then return -EROFS).
+ */
+int cache_open(const struct cache_options *options, struct cache **ret, struct err *err);
+void cache_close(struct cache *cache);
+const char *cache_dir(const struct cache *cache); /* absolute */
+
+/* ---- objects: catalogs, recipes (by their digest) and places, as stored
+ * frames or files. The reader checks digests again; -EBADMSG means drop. */
+enum cache_object_kind { CACHE_OBJECT, CACHE_PLACES };
+int cache_object_get(struct cache *cache, enum cache_object_kind kind,
+		     const struct digest *name, struct buf *ret);
+int cache_object_put(struct cache *cache, enum cache_object_kind kind,
+		     const struct digest *name, const void *data, size_t len);
+int cache_object_drop(struct cache *cache, enum cache_object_kind kind,
+		      const struct digest *name);
+
+/* ---- heads: the last good head's text. key is any text (dataset and where
+ * it comes from); it is hashed into a file name. */
+int cache_head_get(struct cache *cache, const char *key, struct buf *ret);
+int cache_head_put(struct cache *cache, const char *key, const void *text, size_t len);
+
+/* ---- blobs */
+struct cache_blob; /* one per blob and process, counted */
+
+/*
+ * The blob's file is made at the first put. unit_count: chunks of the blob
+ * (by reference: blocks of 256 KiB). Cheap when already open.
+ */
+int cache_blob_open(struct cache *cache, const struct digest *id, uint64_t blob_bytes,
+		    uint64_t unit_count, struct cache_blob **ret, struct err *err);
+void cache_blob_close(struct cache_blob *blob);
+
+/*
+ * Whether unit `unit`, which is bytes [offset, offset + length) of the blob, is
+ * here and sound. The first call for a unit in this process reads it and
+ * compares its XXH3; a mismatch drops the unit and counts it. 1 yes, 0 no;
+ * errors of the disk are "no".
+ */
+int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset, uint32_t length);
+
+/*
+ * A descriptor from which bytes [offset, ...) can be read or spliced at
+ * *ret_fd_offset, for up to *ret_len bytes (a segment's end; else the blob's).
+ * Valid until cache_blob_close. -ENOENT when there is no file.
+ */
+int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
+		  uint64_t *ret_fd_offset, uint64_t *ret_len);
+
+/*
+ * Store a verified unit: written at its offset, visible to this process on
+ * return, recorded in the index by a group commit soon after, then
+ * recorded(arg) is called once on a cache thread (also when recording failed).
+ * data NULL means all zero: a hole is left. -ENOSPC, -EDQUOT, -EROFS, -EIO...: nothing was
+ * stored and recorded is not called; the caller goes on from memory.
+ */
+int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
+		   const void *data, uint32_t length,
+		   void (*recorded)(void *arg), void *arg);
+
+/* Look at the index again for units another process may have put: after
+ * cache_wait. 1 if present now (not yet checked), else 0. */
+int cache_blob_recheck(struct cache_blob *blob, uint64_t unit);
+
+uint64_t cache_blob_bytes_present(struct cache_blob *blob);
+bool cache_blob_complete(struct cache_blob *blob);
+
+/* ---- flights between processes: one download per digest on the node. A
+ * claim is a lock byte at the digest's offset in one file and dies with its process. */
+int cache_claim(struct cache *cache, const struct digest *unit);     /* 1 ours, 0 another process has it */
+void cache_unclaim(struct cache *cache, const struct digest *unit);  /* and wake waiters */
+void cache_progress(struct cache *cache, const struct digest *unit); /* bytes arrived */
+uint32_t cache_progress_read(struct cache *cache, const struct digest *unit);
+/* Sleep until any process recorded or unclaimed something, or time-out. */
+void cache_wait(struct cache *cache, uint32_t timeout_ms);
+
+/* ---- usage and counters, for status */
+struct cache_usage {
+	uint64_t used_bytes, limit_bytes, disk_free_bytes;
+	uint64_t blob_files, units_dropped_corrupt, puts_failed;
+};
+void cache_usage(struct cache *cache, struct cache_usage *ret);
+
+#endif

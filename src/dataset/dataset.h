@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_DATASET_DATASET_H
+#define LARDER_DATASET_DATASET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/digest.h"
+
+struct cache;
+
+/*
+ * A node (what one process shares: cache, fetcher, workers, flights, buffers),
+ * its datasets, and their snapshots. This is the only place where cache,
+ * source and catalog meet.
+ *
+ * No call here waits for the network. A call that needs bytes which are not
+ * here starts or joins the flight that brings them, remembers the waiter and
+ * returns DATASET_PARKED; wake() is then called exactly once, on a thread of
+ * the node without any lock held, and the caller makes the same call again
+ * with the same waiter (which keeps what was fetched alive until
+ * waiter_release, so progress is certain even without a working cache). A
+ * waiter whose time is over gets the reason from that next call. One call
+ * at a time per waiter.
+ */
+struct node;
+struct dataset;
+struct snapshot;
+
+#define DATASET_PARKED 1
+
+struct waiter {
+	void (*wake)(struct waiter *waiter);
+	uint64_t timeout_ms; /* 0: the node's `timeout`, from the first park */
+	/* private to dataset/ */
+	uint64_t deadline_ms;
+	int result;
+	struct err err;
+	void *held;
+};
+void waiter_init(struct waiter *waiter, void (*wake)(struct waiter *waiter));
+/* Drops what it holds. Not while parked. */
+void waiter_release(struct waiter *waiter);
+/* A waiter for threads that may block: after DATASET_PARKED call
+ * waiter_block, then call again. */
+struct blocking_waiter;
+struct blocking_waiter *blocking_waiter_new(void);
+struct waiter *blocking_waiter_get(struct blocking_waiter *waiter);
+void waiter_block(struct blocking_waiter *waiter);
+void blocking_waiter_free(struct blocking_waiter *waiter);
+
+struct node_options {
+	const char *cache_dir;       /* NULL: no cache, everything from memory */
+	uint64_t cache_limit_bytes, cache_min_free_bytes;
+	uint64_t buffer_bytes;       /* 0: 256 MiB; bytes in flight and catalogs in memory */
+	uint32_t timeout_ms;         /* 0: 30,000; a reader's budget */
+	uint32_t refresh_ms;         /* 0: 60,000; how often heads are looked at */
+	const char *proxy, *ca_file;
+};
+int node_open(const struct node_options *options, struct node **ret, struct err *err);
+/* Wakes parked waiters with -ESHUTDOWN first. */
+void node_close(struct node *node);
+struct cache *node_cache(struct node *node);
+
+struct dataset_options {
+	const char *name;            /* as shown to users */
+	const char *remote_name;     /* on the mirror; NULL: name */
+	const char *tag;             /* NULL: current head */
+	const char *const *mirrors;  /* tried in order */
+	size_t mirror_count;
+	const char *const *key_files; /* trusted public keys */
+	size_t key_count;
+	bool insecure;               /* accept an unsigned mirror */
+	bool refuse_expired;
+};
+/* Makes no request: a dataset is opened at its first use. Fails only for
+ * options that can never work (no mirror, bad name, unreadable key). */
+int dataset_add(struct node *node, const struct dataset_options *options,
+		struct dataset **ret, struct err *err);
+const char *dataset_name(const struct dataset *dataset);
+
+/* The current snapshot, counted for the caller. The first call fetches the
+ * head (or takes the cached one when no mirror answers). A failure is remembered for
+ * 1 s so that storms cost nothing. */
+int dataset_current(struct dataset *dataset, struct waiter *waiter, struct snapshot **ret,
+		    struct err *err);
+/* Called on a node thread when a refresh found another snapshot. */
+void dataset_on_change(struct dataset *dataset, void (*changed)(void *arg, struct dataset *dataset),
+		       void *arg);
+
+enum dataset_state { DATASET_COLD, DATASET_OK, DATASET_STALE, DATASET_FAILED };
+struct dataset_info {
+	enum dataset_state state;
+	struct digest snapshot;
+	uint64_t serial, entry_count, total_bytes;
+	int64_t time, expires;
+	char reason[256];
+};
+void dataset_info(struct dataset *dataset, struct dataset_info *ret);
+
+struct snapshot *snapshot_ref(struct snapshot *snapshot);
+void snapshot_unref(struct snapshot *snapshot);
+const struct digest *snapshot_digest(const struct snapshot *snapshot);
+uint64_t snapshot_entry_count(const struct snapshot *snapshot);
+uint64_t snapshot_total_bytes(const struct snapshot *snapshot);
+
+/* What stat needs, without pointers. number is the entry number. */
+struct entry_attr {
+	uint64_t number;
+	uint8_t type; /* enum entry_type */
+	uint16_t mode;
+	uint64_t size;
+	int64_t mtime_s;
+	uint32_t mtime_ns;
+	bool has_owner;
+	uint32_t uid, gid;
+	uint64_t entries_below, bytes_below; /* directories */
+};
+
+/* All of these: 0, DATASET_PARKED, or a negative errno with err. The root
+ * directory is number 0. */
+int snapshot_getattr(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
+		     struct entry_attr *ret, struct err *err);
+int snapshot_lookup(struct snapshot *snapshot, uint64_t dir, const char *name, size_t name_len,
+		    struct waiter *waiter, struct entry_attr *ret, struct err *err);
+/* "a/b/c", "" or "/" the root; no symlinks followed. */
+int snapshot_resolve(struct snapshot *snapshot, const char *path, struct waiter *waiter,
+		     struct entry_attr *ret, struct err *err);
+/* The number of dir's parent (the root's is the root). */
+int snapshot_parent(struct snapshot *snapshot, uint64_t dir, struct waiter *waiter,
+		    uint64_t *ret, struct err *err);
+/*
+ * Calls each(arg, name, name_len, attr, index) for names from position `index`
+ * on (0 is the first name), until it returns false or the end. Parks only before
+ * the first call of each: a part that is not here ends the listing early
+ * instead, and the caller asks again from where it stopped. *ret_end: no
+ * names are left.
+ */
+int snapshot_list(struct snapshot *snapshot, uint64_t dir, uint64_t index, struct waiter *waiter,
+		  bool (*each)(void *arg, const char *name, size_t name_len,
+			       const struct entry_attr *attr, uint64_t index),
+		  void *arg, bool *ret_end, struct err *err);
+/* Target or reason; NUL-terminated, malloc. */
+int snapshot_readlink(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
+		      char **ret, struct err *err);
+
+/* Pieces of a read, in order. */
+struct read_piece {
+	int fd;              /* >= 0: bytes at fd_offset of this descriptor */
+	uint64_t fd_offset;
+	const void *memory;  /* fd < 0: bytes here */
+	size_t len;
+};
+#define READ_PIECES_MAX 64
+struct read_result {
+	struct read_piece pieces[READ_PIECES_MAX];
+	unsigned count;
+	size_t len; /* sum: shorter than asked only at the end of the file */
+	void *held[READ_PIECES_MAX]; /* private */
+	unsigned held_count;
+};
+/* len at most 8 MiB... a longer call is cut to what fits in the pieces only by returning
+ * fewer bytes when the caller passed allow_short. */
+int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset, size_t len,
+		  struct waiter *waiter, struct read_result *ret, struct err *err);
+void read_result_release(struct read_result *result);
+
+/* user.* and user.larder.* attributes. list: NUL-separated names, malloc. */
+int snapshot_xattr_get(struct snapshot *snapshot, uint64_t number, const char *name,
+		       struct waiter *waiter, void **ret, size_t *ret_len, struct err *err);
+int snapshot_xattr_list(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
+			char **ret, size_t *ret_len, struct err *err);
+
+/* Counters of this node since its start. */
+struct node_stats {
+	uint64_t read_bytes, read_cache_bytes, read_fetched_bytes;
+	uint64_t fetched_wire_bytes, fetched_plain_bytes, chunks_verified, chunks_corrupt;
+	uint64_t waits, wait_ms_total, flights_joined, flights_overtaken;
+};
+void node_stats(struct node *node, struct node_stats *ret);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_FETCH_FETCH_H
+#define LARDER_FETCH_FETCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * Bytes of a path below an origin, whatever it takes. One thread owns the curl
+ * multi handle; files are read by a small pool. Which origin is asked next
+ * is the caller's decision, helped by the pure functions below.
+ */
+struct fetcher;
+struct origin;
+
+struct fetcher_options {
+	uint32_t connect_timeout_ms;   /* 0: 5,000 */
+	uint32_t silence_timeout_ms;   /* no byte for so long: abandoned; 0: 10,000 */
+	uint32_t max_connections;      /* per origin; 0: 16 */
+	const char *proxy;             /* NULL: environment; "": none */
+	const char *ca_file;           /* NULL: the system's */
+};
+
+int fetcher_open(const struct fetcher_options *options, struct fetcher **ret, struct err *err);
+/* Cancels what is under way (done is called with -ECANCELED) and joins. */
+void fetcher_close(struct fetcher *fetcher);
+
+/* An absolute or relative path, file:// or http(s):// URL. Counted; shared by URL. */
+int origin_open(struct fetcher *fetcher, const char *url, struct origin **ret, struct err *err);
+void origin_close(struct origin *origin);
+const char *origin_name(const struct origin *origin); /* for people: no secrets, no query */
+bool origin_is_local(const struct origin *origin);
+
+enum fetch_priority { FETCH_DEMAND, FETCH_READAHEAD, FETCH_PREFETCH };
+
+/* Why it failed: decides about retry and blame. */
+enum fetch_class {
+	FETCH_OK,
+	FETCH_ABSENT,      /* 404, 410, ENOENT: the origin answered that it is not there */
+	FETCH_REFUSED,     /* 401, 403, 407, EACCES */
+	FETCH_UNREACHABLE, /* no connection, name error, TLS */
+	FETCH_BUSY,        /* 408, 429, 5xx */
+	FETCH_SLOW,        /* silent or below the minimum for too long, deadline */
+	FETCH_WRONG,       /* other status, wrong range, short or long body; caller: wrong bytes */
+	FETCH_CANCELED,
+};
+
+struct fetch_request {
+	/* asked; stays untouched until done */
+	struct origin *origin;
+	const char *path;        /* below the origin, unescaped; copied */
+	bool has_range;
+	uint64_t offset, length; /* length > 0 with has_range */
+	uint64_t expected_total; /* size of the whole thing, 0: unknown */
+	size_t limit_bytes;      /* cap on a body without range */
+	enum fetch_priority priority;
+	uint64_t deadline_ms;    /* now_ms() scale; 0: none */
+	bool no_cache;           /* ask caches in between to revalidate */
+	const char *if_none_match; /* ETag or NULL; copied */
+	/* Body so far, from the transfer thread whenever it grew; may be NULL. The
+	 * bytes stay at their address until done returns (range requests). */
+	void (*progress)(struct fetch_request *request, const uint8_t *body, size_t len);
+	/* Exactly once, on the transfer thread or a file thread; must not block. The request
+	 * may be freed inside. */
+	void (*done)(struct fetch_request *request);
+	void *arg;
+
+	/* answered, valid in done and after */
+	int result;              /* 0 or negative errno (never -ENOENT unless FETCH_ABSENT) */
+	enum fetch_class class;
+	uint8_t *body;           /* malloc; the receiver frees or takes it */
+	size_t body_len;         /* with has_range and result 0: exactly length */
+	uint64_t total;          /* from Content-Range or Content-Length, 0 unknown */
+	bool not_modified;
+	char etag[128];
+	uint32_t retry_after_ms; /* asked by the server, 0: none */
+	struct err err;          /* "HTTP 503", "timed out after 10 s"...: no URL */
+
+	void *private;           /* fetch/'s */
+};
+
+/* Always ends in done, also for immediate failures (never inside this call). */
+void fetch_start(struct fetcher *fetcher, struct fetch_request *request);
+/* Ask for an early end; done still comes. Harmless if it came already is NOT
+ * promised: the caller keeps the request alive until done. */
+void fetch_cancel(struct fetcher *fetcher, struct fetch_request *request);
+
+/* ---- health and choice (origins.c): pure but for the two calls that note and read. */
+struct origin_health {
+	uint32_t failures;       /* in a row */
+	uint64_t bad_until_ms;   /* not asked before, unless nothing else is left */
+	enum fetch_class last;
+};
+void origin_note(struct origin *origin, enum fetch_class class, uint64_t now_ms);
+void origin_health(struct origin *origin, struct origin_health *ret);
+/* Pure: health after an outcome. */
+void health_next(struct origin_health *health, enum fetch_class class, uint64_t now_ms);
+/* Pure: index of the origin to ask next, in list order among the healthy, or -1 when
+ * none is worth asking now (tried[i] counts tries of this request). */
+int origins_choose(const struct origin_health *healths, const uint32_t *tried, size_t count,
+		   uint64_t now_ms, uint64_t deadline_ms);
+/* Pure (retry.c): how long to wait before the next round over the origins. */
+uint32_t retry_delay_ms(uint32_t round, uint32_t retry_after_ms, uint64_t random);
+
+#endif
