@@ -34,8 +34,11 @@ struct recipe {
 	uint32_t page_count; /* 0: the records are in the root */
 };
 
+/* -EBADMSG for bytes that are no recipe, -EPROTONOSUPPORT for a version, flag
+ * or digest type from the future. An empty blob has no recipe. */
 int recipe_parse(const void *data, size_t len, struct recipe *ret, struct err *err);
-/* Page i's object and the blob bytes it covers: [ret_start, ret_end). */
+/* Page i's object and the blob bytes it covers: [ret_start, ret_end). Its
+ * first chunk is i * LIMIT_RECIPE_PAGE_RECORDS. */
 void recipe_page_at(const struct recipe *recipe, uint32_t page,
 		    struct digest *ret_digest, uint64_t *ret_start, uint64_t *ret_end);
 /* The page that holds blob byte `offset` (< blob_bytes). */
@@ -55,14 +58,17 @@ struct recipe_page {
 };
 
 int recipe_page_from_root(const struct recipe *recipe, struct recipe_page **ret);
-/* expected_bytes = ret_end - ret_start of recipe_page_at; checked. */
-int recipe_page_parse(const void *data, size_t len, uint64_t first_chunk,
-		      uint64_t start, uint64_t expected_bytes,
+/* Page object `page` of the recipe; its record count, its bytes and so every
+ * start are checked against the root. */
+int recipe_page_parse(const struct recipe *recipe, uint32_t page,
+		      const void *data, size_t len,
 		      struct recipe_page **ret, struct err *err);
+/* -EINVAL for a record that could not be stored, or none at all. */
 int recipe_page_from_records(const struct recipe_record *records, uint32_t count,
 			     struct recipe_page **ret);
 void recipe_page_free(struct recipe_page *page);
-/* Index in records of the chunk that holds blob byte offset. */
+/* Index in records of the chunk that holds blob byte offset, which must lie
+ * in [starts[0], starts[count]). */
 uint32_t recipe_page_find(const struct recipe_page *page, uint64_t offset);
 
 /* Writing: add records in order, then take the root and the pages. */
@@ -73,8 +79,10 @@ struct recipe_writer *recipe_writer_new(
 	int (*page_done)(void *arg, const struct digest *digest, const void *data, size_t len),
 	void *arg);
 void recipe_writer_free(struct recipe_writer *writer);
+/* -EINVAL for a record without digest or length, -EFBIG past the limits. */
 int recipe_writer_add(struct recipe_writer *writer, const struct recipe_record *record);
-/* Appends the root object to ret_root; ret_id is its SHA-256. */
+/* Appends the root object to ret_root; ret_id is its SHA-256. Once only; a
+ * blob without chunks is -EINVAL. */
 int recipe_writer_finish(struct recipe_writer *writer, struct buf *ret_root,
 			 struct digest *ret_id);
 /* The id of a blob from inline records, without keeping the root. */
