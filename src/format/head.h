@@ -15,7 +15,8 @@ struct err;
 /*
  * A dataset's signed pointer: "dataset NAME is catalog C, serial N, made at
  * T". Text, one "key: value" a line, signatures last. What is signed is
- * "larder head 1\n" as domain, then every line before the first signature.
+ * the first line, "larder head 1\n", as domain, and every line before the
+ * first signature.
  */
 struct signature {
 	uint8_t key_id[8]; /* first 8 bytes of SHA-256 of the raw public key */
@@ -38,8 +39,11 @@ struct head {
 	size_t signed_bytes;    /* set by head_parse: length of the signed part */
 };
 
+/* -EBADMSG for text that is no head, -EPROTONOSUPPORT for one that needs a
+ * newer larder. Says nothing about signatures. */
 int head_parse(const void *text, size_t len, struct head *ret, struct err *err);
-/* Appends the signed part (no signatures). */
+/* Appends the signed part (no signatures). -EINVAL for a head that
+ * head_parse would refuse. */
 int head_print(const struct head *head, struct buf *ret_text);
 
 /* Letters, digits, '.', '_', '-', '/' between parts; no part '.' or '..',
@@ -73,9 +77,11 @@ int head_verify(const void *text, const struct head *head,
 
 /*
  * Whether a client that holds `current` (NULL: none yet) may accept `offered`
- * for dataset `name`. Pure; -EINVAL other dataset, -ESTALE lower serial or same
- * serial with another catalog, -EKEYEXPIRED already expired when first
- * received. A clock before the head's own time judges no expiry.
+ * for dataset `name`, or `NAME@TAG`: a tagged head never stands for the
+ * current one, nor the other way round. Pure; -EINVAL other dataset or tag,
+ * -ESTALE lower serial or same serial with another catalog, -EKEYEXPIRED
+ * already expired when first received. A clock before the head's own time
+ * judges no expiry.
  */
 int head_accept(const struct head *offered, const struct head *current,
 		const char *name, int64_t now, struct err *err);
