@@ -28,5 +28,6 @@
 #define LIMIT_URL_BYTES 8192u
 #define LIMIT_VALIDATOR_BYTES 1024u
 #define LIMIT_PACK_BYTES (UINT64_C(1) << 30)
+#define LIMIT_PACK_RECORDS (1u << 20)
 
 #endif

@@ -41,7 +41,8 @@ struct places_head {
 	uint64_t file_bytes; /* head and all frames */
 };
 
-/* Bytes the head needs, from the file's first PLACES_FIXED_BYTES bytes. */
+/* Bytes the head needs, from the file's first PLACES_FIXED_BYTES bytes. All
+ * parsers here: -EBADMSG, or -EPROTONOSUPPORT for a file from the future. */
 #define PLACES_FIXED_BYTES 48
 int places_head_size(const void *data, size_t len, uint64_t *ret_bytes, struct err *err);
 int places_head_parse(const void *data, size_t len, struct places_head **ret, struct err *err);
@@ -52,7 +53,9 @@ int places_page_parse(const struct places_head *head, uint32_t page,
 		      const void *frame, size_t frame_len,
 		      struct place **ret, uint32_t *ret_count, struct err *err);
 
-/* Whole file from all places in order. pack[].pack indexes packs. */
+/* Whole file from all places in order. places[].pack indexes packs. -EINVAL
+ * for a place outside its pack, or none at all. Whether a place is PLACE_ZERO is
+ * the recipe's to say: readers believe its flag, not this file. */
 int places_write(const struct places_pack *packs, uint32_t pack_count,
 		 const struct place *places, uint64_t count, struct buf *ret_file);
 
