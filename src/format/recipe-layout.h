@@ -22,5 +22,8 @@
 #define RECORD_ZERO_FLAG (UINT32_C(1) << 31)
 
 bool recipe_record_valid(const struct recipe_record *record);
+/* Stored form -> record; false if it is not acceptable. */
+bool recipe_record_load(const uint8_t *at, struct recipe_record *ret);
+void recipe_record_store(uint8_t *at, const struct recipe_record *record);
 
 #endif

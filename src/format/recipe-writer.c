@@ -98,7 +98,7 @@ static int start_page(struct recipe_writer *writer)
 	return buf_append(&writer->page, header, sizeof(header));
 }
 
-static void store_record(uint8_t *at, const struct recipe_record *record)
+void recipe_record_store(uint8_t *at, const struct recipe_record *record)
 {
 	memset(at, 0, DIGEST_BYTES);
 	if (!record->is_zero)
@@ -121,7 +121,7 @@ int recipe_writer_add(struct recipe_writer *writer,
 		r = flush_page(writer);
 	if (r == 0 && writer->page.len == 0)
 		r = start_page(writer);
-	store_record(stored, record);
+	recipe_record_store(stored, record);
 	if (r == 0)
 		r = buf_append(&writer->page, stored, sizeof(stored));
 	if (r < 0)

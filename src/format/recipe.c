@@ -61,8 +61,7 @@ static int check_pages(const struct recipe *recipe, struct err *err)
 	return 0;
 }
 
-/* Stored form -> record; false if it is not acceptable. */
-static bool load_record(const uint8_t *at, struct recipe_record *ret)
+bool recipe_record_load(const uint8_t *at, struct recipe_record *ret)
 {
 	static const uint8_t no_digest[DIGEST_BYTES];
 	uint32_t word = load_le32(at + DIGEST_BYTES);
@@ -84,7 +83,7 @@ static int check_records(const uint8_t *records, uint32_t count,
 	for (uint32_t i = 0; i < count; i++) {
 		struct recipe_record record;
 
-		if (!load_record(records + (size_t)i * RECORD_BYTES, &record))
+		if (!recipe_record_load(records + (size_t)i * RECORD_BYTES, &record))
 			return err_set(err, EBADMSG,
 				       "recipe record %u is malformed", i);
 		sum += record.length;
@@ -213,7 +212,7 @@ static int page_load(const uint8_t *records, uint64_t first_chunk,
 	if (!page)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
-		load_record(records + (size_t)i * RECORD_BYTES,
+		recipe_record_load(records + (size_t)i * RECORD_BYTES,
 			    &page->records[i]);
 		page->starts[i] = start;
 		start += page->records[i].length;
