@@ -38,7 +38,7 @@
 #define PAGE_BYTES 16u
 #define PLACE_BYTES 16u
 #define PAGE_PLACES LIMIT_RECIPE_PAGE_RECORDS
-#define PAGE_FRAME_MAX (PAGE_PLACES * PLACE_BYTES + 1024u)
+#define PAGE_FRAME_MAX (PAGE_PLACES * PLACE_BYTES + 1024u) /* codec_bound */
 #define PLACES_LEVEL 3
 
 /* Small enough (below 2^40) that nothing computed from counts overflows. */
@@ -204,10 +204,15 @@ static bool place_fits(const struct place *place,
 	       place->stored_bytes <= packs[place->pack].size - place->offset;
 }
 
-static int load_places(const struct places_head *head, const uint8_t *at,
-		       struct place *places, uint32_t count, struct err *err)
+/* In place: a struct place is as large as its stored form. */
+static int load_places(const struct places_head *head, struct place *places,
+		       uint32_t count, struct err *err)
 {
-	for (uint32_t i = 0; i < count; i++, at += PLACE_BYTES) {
+	_Static_assert(sizeof(*places) == PLACE_BYTES, "loaded in place");
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint8_t *at = (const uint8_t *)&places[i];
+
 		places[i] = (struct place){
 			.pack = load_le32(at),
 			.stored_bytes = load_le32(at + 4),
@@ -224,10 +229,9 @@ int places_page_parse(const struct places_head *head, uint32_t page,
 		      const void *frame, size_t frame_len, struct place **ret,
 		      uint32_t *ret_count, struct err *err)
 {
-	uint8_t plain[PAGE_PLACES * PLACE_BYTES];
+	_cleanup_free_ struct place *places = NULL;
 	uint32_t count;
 	size_t plain_len;
-	struct place *places;
 	uint64_t size;
 	int r;
 
@@ -235,20 +239,19 @@ int places_page_parse(const struct places_head *head, uint32_t page,
 	count = page_places(head, page);
 	plain_len = (size_t)count * PLACE_BYTES;
 	if (frame_len != head->pages[page].stored_bytes ||
-	    codec_plain_size(frame, frame_len, &size) < 0 ||
-	    size != plain_len ||
-	    ZSTD_decompress(plain, plain_len, frame, frame_len) != plain_len)
+	    codec_plain_size(frame, frame_len, &size) < 0 || size != plain_len)
 		return err_set(err, EBADMSG,
 			       "page %u of the places file is corrupt", page);
 	places = calloc(count, sizeof(*places));
 	if (!places)
 		return err_set(err, ENOMEM, "out of memory");
-	r = load_places(head, plain, places, count, err);
-	if (r < 0) {
-		free(places);
+	if (ZSTD_decompress(places, plain_len, frame, frame_len) != plain_len)
+		return err_set(err, EBADMSG,
+			       "page %u of the places file is corrupt", page);
+	r = load_places(head, places, count, err);
+	if (r < 0)
 		return err_prefix(err, r, "places file, page %u", page);
-	}
-	*ret = places;
+	*ret = steal_ptr(places);
 	*ret_count = count;
 	return 0;
 }
@@ -271,35 +274,40 @@ static void store_head(uint8_t *at, const struct places_pack *packs,
 	}
 }
 
+struct page_writer {
+	struct codec *codec;
+	uint8_t plain[PAGE_PLACES * PLACE_BYTES];
+	uint8_t frame[PAGE_FRAME_MAX];
+};
+
 /* Appends the frame of one page; its entry in the head is at entry_at. */
-static int append_page(struct codec *codec, const struct place *places,
+static int append_page(struct page_writer *writer, const struct place *places,
 		       uint32_t count, size_t start, size_t entry_at,
 		       struct buf *file)
 {
-	uint8_t plain[PAGE_PLACES * PLACE_BYTES];
-	size_t bound = codec_bound((size_t)count * PLACE_BYTES);
+	size_t end = file->len - start;
 	uint8_t *entry;
 	long len;
 	int r;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint8_t *at = plain + (size_t)i * PLACE_BYTES;
+		uint8_t *at = writer->plain + (size_t)i * PLACE_BYTES;
 
 		store_le32(at, places[i].pack);
 		store_le32(at + 4, places[i].stored_bytes);
 		store_le64(at + 8, places[i].offset);
 	}
-	r = buf_reserve(file, file->len + bound);
-	if (r < 0)
-		return r;
-	len = codec_compress(codec, plain, (size_t)count * PLACE_BYTES,
-			     PLACES_LEVEL, file->data + file->len, bound);
+	len = codec_compress(writer->codec, writer->plain,
+			     (size_t)count * PLACE_BYTES, PLACES_LEVEL,
+			     writer->frame, sizeof(writer->frame));
 	if (len < 0)
 		return (int)len;
+	r = buf_append(file, writer->frame, (size_t)len);
+	if (r < 0)
+		return r;
 	entry = file->data + start + entry_at;
-	store_le64(entry, file->len - start);
+	store_le64(entry, end);
 	store_le32(entry + 8, (uint32_t)len);
-	file->len += (size_t)len;
 	return 0;
 }
 
@@ -321,7 +329,8 @@ static int check_input(const struct places_pack *packs, uint32_t pack_count,
 	return 0;
 }
 
-static int append_file(struct codec *codec, const struct places_pack *packs,
+static int append_file(struct page_writer *writer,
+		       const struct places_pack *packs,
 		       uint32_t pack_count, const struct place *places,
 		       uint64_t count, struct buf *file)
 {
@@ -336,7 +345,7 @@ static int append_file(struct codec *codec, const struct places_pack *packs,
 	for (uint64_t i = 0; i < count && r == 0; i += PAGE_PLACES) {
 		uint64_t left = count - i;
 
-		r = append_page(codec, places + i,
+		r = append_page(writer, places + i,
 				left < PAGE_PLACES ? (uint32_t)left :
 						     PAGE_PLACES,
 				start, entry_at, file);
@@ -355,16 +364,20 @@ int places_write(const struct places_pack *packs, uint32_t pack_count,
 		 struct buf *ret_file)
 {
 	size_t before = ret_file->len;
-	struct codec *codec;
+	struct page_writer *writer;
 	int r = check_input(packs, pack_count, places, count);
 
 	if (r < 0)
 		return r;
-	codec = codec_new();
-	if (!codec)
+	writer = malloc(sizeof(*writer));
+	if (!writer)
 		return -ENOMEM;
-	r = append_file(codec, packs, pack_count, places, count, ret_file);
-	codec_free(codec);
+	writer->codec = codec_new();
+	r = writer->codec ? append_file(writer, packs, pack_count, places,
+					count, ret_file) :
+			    -ENOMEM;
+	codec_free(writer->codec);
+	free(writer);
 	if (r < 0)
 		ret_file->len = before;
 	return r;
