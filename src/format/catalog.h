@@ -17,7 +17,8 @@ struct err;
  * The directory tree of a snapshot, or of one part of it, as a flat array
  * file that is searched in place. Entries of one directory lie together,
  * sorted by name bytes. Entry 0 is the root of the part: the snapshot's root
- * directory, or in a child catalog the directory whose names it holds.
+ * directory, or in a child catalog the directory (or the range of names of
+ * one) that it holds.
  *
  * Entry numbers: a catalog with n entries and children c0, c1... owns the
  * numbers 0..n-1; child ci owns [base_i, base_i + span_i), where base_i is
@@ -44,7 +45,8 @@ struct catalog_entry {
 	uint16_t name_len;
 	uint8_t type;
 	uint16_t mode;    /* permission bits, 0777 */
-	uint64_t size;    /* file: bytes; symlink: length of the target */
+	uint64_t size;    /* file, hole, tombstone: bytes; symlink: length of the
+			   * target; directory: 0 */
 	int64_t mtime_s;
 	uint32_t mtime_ns;
 	bool has_owner;
@@ -58,7 +60,7 @@ struct catalog_entry {
 	uint32_t first, count;
 	uint32_t first_child, child_count;
 	uint64_t entries_below; /* whole subtree, children included */
-	uint64_t bytes_below;
+	uint64_t bytes_below;   /* of files: holes and tombstones have none */
 	uint32_t parent;        /* local number of the directory it is in */
 	/* symlink target; hole and tombstone: the reason, in words */
 	const char *text;
@@ -120,12 +122,17 @@ extern const struct catalog_params catalog_params_defaults;
 struct catalog;
 
 /* Takes ownership of data (malloc) in every case. expected_size checks are
- * the caller's. */
+ * the caller's. -EBADMSG for anything malformed, -EPROTONOSUPPORT for a
+ * version or feature that is too new. */
 int catalog_open(void *data, size_t len, struct catalog **ret, struct err *err);
 void catalog_close(struct catalog *catalog);
 size_t catalog_memory(const struct catalog *catalog); /* bytes it holds */
 
 const struct catalog_params *catalog_params(const struct catalog *catalog);
+/* A child: its entry 0 has nothing but the list of names. Mode, time and the
+ * rest of that directory are in the parent's entry only, so that a directory
+ * whose time changes keeps its parts. */
+bool catalog_is_part(const struct catalog *catalog);
 uint32_t catalog_entry_count(const struct catalog *catalog);
 uint64_t catalog_span(const struct catalog *catalog);
 uint64_t catalog_total_entries(const struct catalog *catalog); /* with children, no entry 0s */
@@ -151,6 +158,14 @@ uint32_t catalog_child_for_index(const struct catalog *catalog, const struct cat
 				 uint64_t name_index);
 /* -ENOENT when no child owns the number. */
 int catalog_child_for_number(const struct catalog *catalog, uint64_t number, uint32_t *ret_child);
+
+/*
+ * -EBADMSG unless child, whose digest was checked, is what parent's child
+ * `index` promises: names in the range, numbers, totals. Call it once after
+ * catalog_open; the look-ups above rely on it.
+ */
+int catalog_check_child(const struct catalog *parent, uint32_t index,
+			const struct catalog *child, struct err *err);
 
 /* Iterate xattrs: *position starts at 0; 1 and a pair, or 0 at the end. */
 int catalog_xattr_next(const struct catalog_entry *entry, uint32_t *position,

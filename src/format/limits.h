@@ -16,6 +16,7 @@
 #define LIMIT_HEAD_BYTES 16384u
 #define LIMIT_HEAD_SIGNATURES 8u
 #define LIMIT_CATALOG_BYTES (256u << 20) /* plain bytes of one catalog */
+#define LIMIT_CATALOG_SPLIT_ENTRIES (1u << 20) /* names of a part, by weight */
 #define LIMIT_RECIPE_BYTES (16u << 20)   /* root object: 400,000 pages */
 #define LIMIT_PLACES_BYTES (1u << 30)    /* whole places file */
 #define LIMIT_PLACES_HEAD_BYTES (64u << 20)
