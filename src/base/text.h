@@ -20,7 +20,8 @@ int parse_bool(const char *text, bool *ret); /* yes/no/true/false/on/off/1/0 */
 int parse_time(const char *text, int64_t *ret_seconds);
 
 void hex_encode(const void *data, size_t len, char *ret_text); /* 2*len+1 */
-int hex_decode(const char *text, void *ret_data, size_t len); /* exactly 2*len digits */
+/* Exactly 2*len digits, lower case: one value has one spelling. */
+int hex_decode(const char *text, void *ret_data, size_t len);
 /* Standard base64 with padding; the caller frees. NULL on ENOMEM. */
 char *base64_encode(const void *data, size_t len);
 int base64_decode(const char *text, size_t text_len, void *ret_data,
@@ -52,11 +53,17 @@ void mountinfo_unescape(char *text);
  * caller frees; NULL on ENOMEM. */
 char *text_printable(const char *text, size_t len);
 
+/* The same into ret_text of size bytes, cut between characters. */
+void text_printable_cut(const char *text, size_t len, char *ret_text,
+			size_t size);
+
 /* The word of a NULL-terminated list nearest to text (edit distance at
  * most 1 + strlen/4), or NULL: for "did you mean". */
 const char *nearest_word(const char *text, const char *const *words);
 
-/* Shell-style pattern: * and ? do not match '/', ** does, [a-z] sets. */
+/* Shell-style pattern: * and ? do not match '/', ** does and may stand for
+ * no directory at all where it is a whole part ("**" "/x" matches "x");
+ * [a-z] and [!a-z] sets, a backslash takes the next byte literally. */
 bool pattern_matches(const char *pattern, const char *text);
 
 #endif
