@@ -47,15 +47,15 @@ struct catalog_writer_ops {
 		       struct blob_handle *const *inline_blobs, size_t inline_blob_count);
 };
 
-/* Metadata of the next entry. Strings are copied. type, mode, size, mtime,
- * owner, text (target or reason), label, xattrs (encoded by
- * catalog_xattrs_add), sha256, blob_offset are read; the rest is ignored. */
 /* NULL when out of memory or if the params are impossible. */
 struct catalog_writer *catalog_writer_new(const struct catalog_params *params,
 					  const struct catalog_writer_ops *ops, void *arg);
 void catalog_writer_free(struct catalog_writer *writer);
 
-/* Names of one directory must come in ascending byte order (-EINVAL if not,
+/* The next entry: its name, type, mode, size, mtime, owner, text (target or
+ * reason), label, xattrs (encoded by catalog_xattrs_add), sha256 and
+ * blob_offset are read and copied, the rest is ignored.
+ * Names of one directory must come in ascending byte order (-EINVAL if not,
  * or if the entry is impossible; -ENAMETOOLONG for a path that is too deep;
  * after these the writer is as before). An error of an op ends the writer.
  * A file's handle is NULL only when it has no bytes. Each call counts one use

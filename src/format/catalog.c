@@ -406,10 +406,11 @@ int catalog_xattr_next(const struct catalog_entry *entry, uint32_t *position,
 		       const char **ret_name, uint16_t *ret_name_len,
 		       const uint8_t **ret_value, uint32_t *ret_value_len)
 {
-	const uint8_t *at = entry->xattrs + *position;
+	const uint8_t *at;
 
 	if (*position >= entry->xattrs_len)
 		return 0;
+	at = entry->xattrs + *position;
 	*ret_name_len = load_le16(at + XATTR_NAME_LEN);
 	*ret_value_len = load_le32(at + XATTR_VALUE_LEN);
 	*ret_name = (const char *)at + XATTR_HEAD_BYTES;
