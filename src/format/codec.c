@@ -306,6 +306,7 @@ int codec_open_object(struct codec *codec, const void *frame, size_t frame_len,
 		      size_t limit_bytes, const struct digest *expected,
 		      struct buf *ret_plain)
 {
+	uint8_t nothing, *plain = &nothing;
 	uint64_t size;
 	int r;
 
@@ -317,9 +318,9 @@ int codec_open_object(struct codec *codec, const void *frame, size_t frame_len,
 	r = buf_reserve(ret_plain, ret_plain->len + (size_t)size);
 	if (r < 0)
 		return r;
-	r = decompress(codec, frame, frame_len,
-		       ret_plain->data + ret_plain->len, (size_t)size,
-		       expected);
+	if (size > 0) /* else the buffer may have no memory yet */
+		plain = ret_plain->data + ret_plain->len;
+	r = decompress(codec, frame, frame_len, plain, (size_t)size, expected);
 	if (r == 0)
 		ret_plain->len += (size_t)size;
 	return r;
