@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_MOUNT_INTERNAL_H
+#define LARDER_MOUNT_INTERNAL_H
+
+#include "mount/mount.h"
+
+/* Between the files of this directory; nobody else includes it. */
+
+/* The whole text, NUL-terminated, malloc. */
+int mountinfo_read(char **ret_text, struct err *err);
+bool mount_entry_is_ours(const struct mount_entry *entry);
+/* 1 if something is mounted at exactly this path, 0, or a negative errno. */
+int mountinfo_find(const char *mountpoint, bool *ret_ours, struct err *err);
+/* A mount's root tells who serves it: the process id in decimal. */
+#define MOUNT_PID_XATTR "user.larder.pid"
+/* -1 when it cannot be told within limit_ms. */
+pid_t mount_pid(const char *path, uint32_t limit_ms);
+/* How long any look at a mount may take. */
+#define MOUNT_LOOK_MS 2000u
+/* Absolute, symlinks resolved, except that the last part is not touched
+ * (it may be a dead mount). malloc. */
+int mountpoint_resolve(const char *path, char **ret, struct err *err);
+/* Run fusermount3 for an unprivileged unmount; 0 or -EBUSY, -ENOENT, -EPERM. */
+int fusermount_unmount(const char *path, bool is_lazy);
+/* N of "/dev/fd/N", or -1. */
+int mountpoint_fd(const char *mountpoint);
+
+#endif

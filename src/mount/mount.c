@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mount's life, in the order that keeps promises: everything that may fail first,
+ * then the mount, then "ready" once the kernel has been answered. A single dataset must
+ * have a head before it is mounted; several are opened at their first use, so
+ * a dead mirror never holds up the others.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#define LOG_MODULE "mount"
+#include "base/log.h"
+#include "base/text.h"
+#include "mount/internal.h"
+#include "mount/session.h"
+
+#define INIT_LIMIT_MS 5000u      /* the kernel sends INIT by itself */
+#define TICK_MS 1000
+#define TICK_INTERRUPTED_MS 200  /* while killed readers may be waiting */
+#define LINE_BYTES 512u
+/* malloc arenas: RSS of many threads that allocate little */
+#define ARENAS_MAX 2
+
+static int tree_build(struct fs *fs, struct err *err)
+{
+	const struct mount_options *options = fs->options;
+
+	for (size_t i = 0; i < options->dataset_count; i++) {
+		const struct mount_dataset *wanted = &options->datasets[i];
+		struct dataset *dataset;
+		int r = dataset_add(fs->node, &wanted->options, &dataset, err);
+
+		if (r == 0)
+			r = tree_add(&fs->tree, options->is_single ? "" : wanted->path, dataset,
+				     err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* A new head: the dataset's name leads elsewhere now. */
+static void on_change(void *arg, struct dataset *dataset)
+{
+	struct fs *fs = arg;
+
+	for (size_t i = 1; i < fs->tree.dirs.count; i++) {
+		struct tree_dir *dir = &fs->tree.dirs.items[i];
+
+		if (dir->dataset != dataset)
+			continue;
+		fuse_lowlevel_notify_inval_entry(fs->session->fuse, ino_make(0, dir->parent),
+						 dir->name, strlen(dir->name));
+	}
+	log_info("new snapshot dataset=%s", dataset_name(dataset));
+}
+
+static void watch_changes(struct fs *fs)
+{
+	for (size_t i = 0; i < fs->tree.dirs.count; i++) {
+		struct tree_dir *dir = &fs->tree.dirs.items[i];
+
+		if (dir->dataset)
+			dataset_on_change(dir->dataset, on_change, fs);
+	}
+}
+
+/* The first head may take as long as the mirror is given; a signal ends the wait, and
+ * then the waiter stays parked until the node closes. */
+struct opening {
+	struct waiter waiter; /* first: on_opening_wake finds the rest by it */
+	int event_fd;
+	bool is_parked;
+};
+
+static void on_opening_wake(struct waiter *waiter)
+{
+	struct opening *opening = (struct opening *)waiter;
+	uint64_t one = 1;
+
+	(void)!write(opening->event_fd, &one, sizeof(one));
+}
+
+static int open_single(struct fs *fs, struct opening *opening, int signal_fd, struct err *err)
+{
+	struct pollfd waits[] = {
+		{ .fd = opening->event_fd, .events = POLLIN },
+		{ .fd = signal_fd, .events = POLLIN },
+	};
+	struct slot *slot;
+	uint64_t drained;
+
+	for (;;) {
+		int r = tree_current(&fs->tree, tree_get(&fs->tree, 0), &opening->waiter, &slot,
+				     err);
+
+		if (r != DATASET_PARKED)
+			return r;
+		opening->is_parked = true;
+		while (poll(waits, 2, -1) < 0 && errno == EINTR)
+			;
+		if (!waits[0].revents)
+			return err_set(err, EINTR, "interrupted");
+		(void)!read(opening->event_fd, &drained, sizeof(drained));
+		opening->is_parked = false;
+	}
+}
+
+static void ready_line(struct fs *fs, char *line, size_t size)
+{
+	const struct mount_options *options = fs->options;
+	char bytes[FORMAT_MAX], count[FORMAT_MAX];
+
+	if (options->is_single) {
+		struct slot *slot = tree_slot(&fs->tree, 1);
+
+		snprintf(line, size, "%s: %s in %s entries at %s",
+			 dataset_name(fs->tree.dirs.items[0].dataset),
+			 format_size(snapshot_total_bytes(slot->snapshot), bytes),
+			 format_count(snapshot_entry_count(slot->snapshot), count),
+			 options->mountpoint);
+	} else {
+		snprintf(line, size, "%zu dataset%s at %s", options->dataset_count,
+			 options->dataset_count == 1 ? "" : "s", options->mountpoint);
+	}
+}
+
+static void status_line(struct fs *fs, char *line, size_t size)
+{
+	size_t failed = 0, stale = 0, total = 0;
+
+	for (size_t i = 0; i < fs->tree.dirs.count; i++) {
+		struct dataset *dataset = fs->tree.dirs.items[i].dataset;
+		struct dataset_info info;
+
+		if (!dataset)
+			continue;
+		dataset_info(dataset, &info);
+		total++;
+		failed += info.state == DATASET_FAILED;
+		stale += info.state == DATASET_STALE;
+	}
+	snprintf(line, size, "%zu dataset%s, %zu stale, %zu failed", total,
+		 total == 1 ? "" : "s", stale, failed);
+}
+
+/* The kernel's own default window of 128 KiB keeps one request in flight. Only
+ * root may change it, and only once INIT has been answered. */
+static void set_read_ahead(const struct session *session, uint64_t bytes)
+{
+	_cleanup_free_ char *text = NULL;
+	struct mount_entry entry;
+	char path[64], value[24];
+
+	if (!session->mountpoint || geteuid() != 0 || mountinfo_read(&text, NULL) < 0)
+		return;
+	for (char *cursor = text; mountinfo_next(&cursor, &entry);) {
+		if (strcmp(entry.mountpoint, session->mountpoint) ||
+		    !mount_entry_is_ours(&entry))
+			continue;
+		snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb",
+			 entry.major_number, entry.minor_number);
+		snprintf(value, sizeof(value), "%llu", (unsigned long long)bytes / 1024);
+		_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+		if (fd < 0 || write(fd, value, strlen(value)) < 0)
+			log_debug("cannot set '%s': %s", path, strerror(errno));
+	}
+}
+
+static int wait_for_init(struct fs *fs, struct session *session, struct err *err)
+{
+	uint64_t end = now_ms() + INIT_LIMIT_MS;
+
+	while (!atomic_load(&fs->is_initialized)) {
+		if (atomic_load(&session->ended_count) || now_ms() >= end)
+			return err_set(err, EIO, "the kernel did not begin the session");
+		poll(NULL, 0, 1);
+	}
+	return 0;
+}
+
+static void serve(struct fs *fs, struct session *session, int signal_fd,
+		  const struct mount_status *status)
+{
+	struct pollfd waits[] = {
+		{ .fd = signal_fd, .events = POLLIN },
+		{ .fd = session->end_fd, .events = POLLIN },
+		{ .fd = fs->parking.event_fd, .events = POLLIN },
+	};
+	char line[LINE_BYTES];
+	bool is_waiting = false;
+
+	for (;;) {
+		struct signalfd_siginfo info;
+
+		poll(waits, 3, is_waiting ? TICK_INTERRUPTED_MS : TICK_MS);
+		if (waits[1].revents)
+			return;
+		if (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+			if (info.ssi_signo != SIGHUP)
+				return;
+			log_info("SIGHUP: the configuration is read again at the next mount");
+		}
+		is_waiting = parking_give_up_killed(&fs->parking);
+		if (status->tick) {
+			status_line(fs, line, sizeof(line));
+			status->tick(status->arg, line);
+		}
+	}
+}
+
+static int signals_open(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	/* before any thread is started: they inherit it */
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int run(struct fs *fs, struct session *session, struct opening *opening,
+	       const struct mount_status *status, struct err *err)
+{
+	char line[LINE_BYTES];
+	_cleanup_close_ int signal_fd = signals_open();
+
+	if (signal_fd < 0)
+		return err_set(err, errno, "cannot open a signalfd: %s", strerror(errno));
+	int r = session_open(session, fs, err);
+	if (r == 0)
+		r = node_open(&fs->options->node, &fs->node, err);
+	if (r == 0)
+		r = tree_build(fs, err);
+	if (r == 0 && fs->options->is_single)
+		r = open_single(fs, opening, signal_fd, err);
+	if (r == 0)
+		r = session_mount(session, fs->options, err);
+	if (r == 0)
+		r = session_start(session, err);
+	if (r == 0)
+		r = wait_for_init(fs, session, err);
+	if (r < 0)
+		return r;
+	watch_changes(fs);
+	set_read_ahead(session, fs->options->read_ahead_bytes);
+	ready_line(fs, line, sizeof(line));
+	if (status->ready)
+		status->ready(status->arg, line);
+	serve(fs, session, signal_fd, status);
+	return 0;
+}
+
+/* Nothing of ours is used by any thread afterwards but what the node wakes. */
+static void close_gate(struct fs *fs)
+{
+	atomic_store(&fs->is_closing, true);
+	while (atomic_load(&fs->running_count))
+		poll(NULL, 0, 1);
+}
+
+int mount_run(const struct mount_options *options, const struct mount_status *status,
+	      struct err *err)
+{
+	struct session session = { .fd = -1, .end_fd = -1 };
+	struct opening opening = { .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	struct fs fs = {
+		.options = options,
+		.uid = geteuid(),
+		.gid = getegid(),
+		.start_s = wall_seconds(),
+	};
+
+	mallopt(M_ARENA_MAX, ARENAS_MAX);
+	waiter_init(&opening.waiter, on_opening_wake);
+	int r = parking_init(&fs.parking, err);
+	if (r == 0)
+		r = tree_init(&fs.tree, err);
+	if (r == 0)
+		r = run(&fs, &session, &opening, status, err);
+	session_stop(&session);
+	close_gate(&fs);
+	if (!opening.is_parked)
+		waiter_release(&opening.waiter);
+	tree_release(&fs.tree);
+	/* wakes what still waits, which is answered without being run again */
+	if (fs.node)
+		node_close(fs.node);
+	session_close(&session);
+	parking_release(&fs.parking);
+	close(opening.event_fd);
+	return r;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_MOUNT_MOUNT_H
+#define LARDER_MOUNT_MOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "dataset/dataset.h"
+
+/*
+ * Datasets as a filesystem. A mount shows one dataset as its root, or several
+ * as directories named by their sections ("a/b" is nested).
+ */
+struct mount_dataset {
+	const char *path; /* below the mount point; ignored for a single one */
+	struct dataset_options options;
+};
+
+/* A path that must not lie inside the mount point, and what it is. */
+struct mount_guard {
+	const char *what; /* "cache directory", "key file" */
+	const char *path;
+};
+
+struct mount_options {
+	const char *source;     /* shown as the device: fsname */
+	const char *mountpoint; /* absolute, or /dev/fd/N: a ready session */
+	struct node_options node;
+	const struct mount_dataset *datasets;
+	size_t dataset_count;
+	bool is_single;
+	bool allow_other, allow_root, noexec;
+	bool has_uid, has_gid;  /* instead of the stored owners */
+	uid_t uid;
+	gid_t gid;
+	uint64_t read_ahead_bytes; /* 0: mount decides */
+	const char *context;    /* SELinux "context=..." for the kernel, or NULL */
+	const struct mount_guard *guards;
+	size_t guard_count;
+};
+
+/*
+ * What can be known before anything is opened: the mount point exists, is a
+ * directory, is not ours already (-EBUSY), lies not above a guarded path
+ * (-EDEADLK). A dead larder mount is taken away first. Every look at a
+ * mount is bounded at 2 s.
+ */
+int mount_check(const struct mount_options *options, struct err *err);
+
+struct mount_status {
+	/* the mount answers: `line` is for people, and lives on */
+	void (*ready)(void *arg, const char *line);
+	/* called about once a second from the waiting thread */
+	void (*tick)(void *arg, const char *line);
+	void *arg;
+};
+
+/*
+ * Opens the node, mounts and serves until SIGTERM, SIGINT or unmount. Call in the
+ * process that is to serve, with no other thread. 0 after a clean end.
+ */
+int mount_run(const struct mount_options *options, const struct mount_status *status,
+	      struct err *err);
+
+/*
+ * Runs `serve` in a child that has left the terminal; returns in the parent when the
+ * child called daemon_ready or failed, with the child's reason in err. Longer than
+ * limit_ms: -ETIMEDOUT, and the child is killed. In the foreground serve runs in this process.
+ * daemon_ready prints the line on stdout (where the parent is), and tells systemd when
+ * NOTIFY_SOCKET is set.
+ */
+struct daemon;
+int daemon_run(bool is_foreground, uint64_t limit_ms,
+	       int (*serve)(void *arg, struct daemon *daemon, struct err *err),
+	       void *arg, struct err *err);
+void daemon_ready(struct daemon *daemon, const char *line);
+/* STATUS= text and the watchdog's ping, at most once a second. */
+void daemon_tick(struct daemon *daemon, const char *line);
+
+/* ---- mounts of this machine */
+struct mount_entry {
+	char *source, *mountpoint, *type;
+	unsigned major_number, minor_number;
+};
+/* The next entry of a mountinfo text; *cursor starts as the text (it is
+ * modified). False at the end. Lines that make no sense are skipped. The
+ * strings point into the text, unescaped. */
+bool mountinfo_next(char **cursor, struct mount_entry *ret);
+/* Calls each(arg, entry) for every fuse.larder mount. */
+int mount_list(void (*each)(void *arg, const struct mount_entry *entry), void *arg,
+	       struct err *err);
+
+enum mount_health { MOUNT_ANSWERS, MOUNT_DEAD, MOUNT_SILENT };
+/* Whether the filesystem at this path answers, within limit_ms. */
+enum mount_health mount_probe(const char *path, uint32_t limit_ms);
+
+/*
+ * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is mounted
+ * there; -EBUSY with the next step. A dead mount is always taken away.
+ */
+int mount_unmount(const char *path, bool is_lazy, struct err *err);
+/* SIGHUP to the process that serves `path`; -ESRCH when it cannot be told. */
+int mount_reload(const char *path, struct err *err);
+
+#endif

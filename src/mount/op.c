@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that may have to wait. A wake can come before the thread that parked has
+ * noticed: the three states settle who goes on. A reader that is killed while its
+ * request waits would stay in the kernel until the answer; the kernel says only
+ * "interrupted", for harmless signals too, so the thread's pending SIGKILL (set on
+ * every thread by any fatal signal) decides whether it is let go with EINTR. A
+ * normal reader never sees EINTR.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#define LOG_MODULE "mount"
+#include "base/log.h"
+#include "mount/op.h"
+
+#define GIVE_UP_BATCH 64
+
+int parking_init(struct parking *parking, struct err *err)
+{
+	*parking = (struct parking){ .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	if (parking->event_fd < 0)
+		return err_set(err, errno, "cannot make an eventfd: %s", strerror(errno));
+	pthread_mutex_init(&parking->lock, NULL);
+	return 0;
+}
+
+void parking_release(struct parking *parking)
+{
+	if (parking->event_fd <= 0)
+		return;
+	close(parking->event_fd);
+	pthread_mutex_destroy(&parking->lock);
+	*parking = (struct parking){ 0 };
+}
+
+static void parking_insert(struct parking *parking, struct op *op)
+{
+	scoped_lock(&parking->lock);
+	op->previous = NULL;
+	op->next = parking->first;
+	if (op->next)
+		op->next->previous = op;
+	parking->first = op;
+	parking->interrupted_count += op->is_interrupted;
+}
+
+static void parking_remove(struct parking *parking, struct op *op)
+{
+	scoped_lock(&parking->lock);
+	if (op->previous)
+		op->previous->next = op->next;
+	else
+		parking->first = op->next;
+	if (op->next)
+		op->next->previous = op->previous;
+	parking->interrupted_count -= op->is_interrupted;
+}
+
+/* Called by libfuse with its lock of the request held: only a note is taken. */
+static void on_interrupt(fuse_req_t req, void *data)
+{
+	struct parking *parking = data;
+	uint64_t one = 1;
+	scoped_lock(&parking->lock);
+
+	for (struct op *op = parking->first; op; op = op->next) {
+		if (op->req == req && !op->is_interrupted) {
+			op->is_interrupted = true;
+			parking->interrupted_count++;
+			(void)!write(parking->event_fd, &one, sizeof(one));
+			return;
+		}
+	}
+}
+
+static bool thread_is_killed(pid_t tid)
+{
+	char path[40], text[4096];
+	unsigned long long pending = 0;
+
+	/* 0: a process namespace we cannot see into */
+	if (tid <= 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read_full(fd, text, sizeof(text) - 1);
+	if (len < 0)
+		return false;
+	text[len] = '\0';
+	char *line = strstr(text, "\nSigPnd:");
+	return line && sscanf(line, "\nSigPnd: %llx", &pending) == 1 &&
+	       (pending & (1ull << (SIGKILL - 1)));
+}
+
+bool parking_give_up_killed(struct parking *parking)
+{
+	fuse_req_t given_up[GIVE_UP_BATCH];
+	size_t count = 0;
+	uint64_t drained;
+	bool is_more;
+
+	(void)!read(parking->event_fd, &drained, sizeof(drained));
+	pthread_mutex_lock(&parking->lock);
+	for (struct op *op = parking->interrupted_count ? parking->first : NULL;
+	     op && count < GIVE_UP_BATCH; op = op->next) {
+		if (!op->is_interrupted || op->is_given_up ||
+		    !thread_is_killed(fuse_req_ctx(op->req)->pid))
+			continue;
+		op->is_given_up = true;
+		given_up[count++] = op->req;
+	}
+	is_more = parking->interrupted_count > 0;
+	pthread_mutex_unlock(&parking->lock);
+	for (size_t i = 0; i < count; i++)
+		fuse_reply_err(given_up[i], EINTR);
+	return is_more;
+}
+
+/* What a program may see. Anything unusual is "cannot read", and the log has
+ * the words. */
+static int errno_for_reader(int r)
+{
+	switch (-r) {
+	case ENOENT:
+	case ENOTDIR:
+	case EISDIR:
+	case EACCES:
+	case EINVAL:
+	case EIO:
+	case ENODATA:
+	case ENOMEM:
+	case ENAMETOOLONG:
+	case ENXIO:
+	case EOPNOTSUPP:
+	case ERANGE:
+	case EROFS:
+	case ESTALE:
+	case ETIMEDOUT:
+	case ELOOP:
+		return -r;
+	case ESHUTDOWN:
+		return ENOTCONN;
+	default:
+		return EIO;
+	}
+}
+
+static bool is_ordinary(int r)
+{
+	return r == -ENOENT || r == -ENODATA || r == -ERANGE || r == -EROFS ||
+	       r == -ENOTDIR || r == -EISDIR || r == -EINVAL || r == -ESHUTDOWN ||
+	       r == -ENAMETOOLONG || r == -EOPNOTSUPP;
+}
+
+static void op_free(struct op *op)
+{
+	waiter_release(&op->waiter);
+	free(op);
+}
+
+/* Counted, so that the end can wait for those under way. */
+static int op_run(struct op *op, struct err *err)
+{
+	int r = -ESHUTDOWN;
+
+	atomic_fetch_add(&op->fs->running_count, 1);
+	if (!atomic_load(&op->fs->is_closing))
+		r = op->run(op, err);
+	atomic_fetch_sub(&op->fs->running_count, 1);
+	return r;
+}
+
+static void op_go(struct op *op)
+{
+	struct parking *parking = &op->fs->parking;
+	int running;
+
+	for (;;) {
+		struct err err = { 0 };
+		int r = op_run(op, &err);
+
+		if (r < 0) {
+			if (!is_ordinary(r))
+				log_limited(1000, log_error("%s", err_text(&err, r)));
+			fuse_reply_err(op->req, errno_for_reader(r));
+		}
+		if (r != DATASET_PARKED) {
+			op_free(op);
+			return;
+		}
+		parking_insert(parking, op);
+		fuse_req_interrupt_func(op->req, on_interrupt, parking);
+		running = OP_RUNNING;
+		if (atomic_compare_exchange_strong(&op->state, &running, OP_PARKED))
+			return; /* from here on it belongs to the waker */
+		parking_remove(parking, op);
+		atomic_store(&op->state, OP_RUNNING);
+		if (op->is_given_up) {
+			op_free(op);
+			return;
+		}
+	}
+}
+
+static void op_wake(struct waiter *waiter)
+{
+	struct op *op = (struct op *)waiter;
+
+	if (atomic_exchange(&op->state, OP_WOKEN) == OP_RUNNING)
+		return; /* the thread that parks it goes on */
+	parking_remove(&op->fs->parking, op);
+	if (op->is_given_up) {
+		op_free(op);
+		return;
+	}
+	atomic_store(&op->state, OP_RUNNING);
+	op_go(op);
+}
+
+void op_start(struct fs *fs, fuse_req_t req, int (*run)(struct op *op, struct err *err),
+	      uint64_t ino, uint64_t offset, size_t size, const struct fuse_file_info *file,
+	      const char *name)
+{
+	size_t name_size = name ? strlen(name) + 1 : 0;
+	struct op *op = malloc(sizeof(*op) + name_size);
+
+	if (!op) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	*op = (struct op){ .fs = fs,
+			   .req = req,
+			   .run = run,
+			   .ino = ino,
+			   .offset = offset,
+			   .size = size };
+	if (file)
+		op->file = *file;
+	if (name)
+		memcpy(op->name, name, name_size);
+	waiter_init(&op->waiter, op_wake);
+	op_go(op);
+}
+
+int op_target_of(struct op *op, uint64_t ino, struct target *ret, struct err *err)
+{
+	uint32_t index = ino_slot(ino);
+
+	*ret = (struct target){ .number = ino_number(ino) };
+	if (index) {
+		ret->slot = tree_slot(&op->fs->tree, index);
+		return ret->slot ? 0 : err_set(err, ESTALE, "unknown inode number");
+	}
+	ret->dir = tree_get(&op->fs->tree, ret->number);
+	if (!ret->dir)
+		return err_set(err, ESTALE, "unknown inode number");
+	ret->number = 0;
+	if (!ret->dir->dataset)
+		return 0;
+	return tree_current(&op->fs->tree, ret->dir, &op->waiter, &ret->slot, err);
+}
+
+int op_target(struct op *op, struct target *ret, struct err *err)
+{
+	return op_target_of(op, op->ino, ret, err);
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operations that read: check, call the dataset, reply. Nothing here
+ * remembers anything for the kernel: forget costs nothing, and file handles are 0.
+ * lseek, access and flush are left out on purpose: the kernel does each by itself after one
+ * ENOSYS, or never asks ("all data", default_permissions, noflush).
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mount/op.h"
+
+/* Enum values of format/, which the attributes carry. */
+#include "format/catalog.h"
+
+/* Whole chunks fit a read; st_blksize is what cp and friends read at once. */
+#define BLOCK_SIZE (1u << 20)
+#define STATFS_BLOCK 4096u
+
+static struct fs *fs_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+static mode_t mode_of(const struct entry_attr *attr)
+{
+	switch (attr->type) {
+	case ENTRY_DIRECTORY:
+		return S_IFDIR | (attr->mode & 0777);
+	case ENTRY_SYMLINK:
+		return S_IFLNK | 0777;
+	default:
+		return S_IFREG | (attr->mode & 0777);
+	}
+}
+
+void attr_of_entry(const struct fs *fs, uint64_t ino, const struct entry_attr *attr,
+		   struct stat *ret)
+{
+	const struct mount_options *options = fs->options;
+
+	*ret = (struct stat){
+		.st_ino = ino,
+		.st_mode = mode_of(attr),
+		.st_nlink = attr->type == ENTRY_DIRECTORY ? 2 : 1,
+		.st_uid = options->has_uid ? options->uid : attr->has_owner ? attr->uid : fs->uid,
+		.st_gid = options->has_gid ? options->gid : attr->has_owner ? attr->gid : fs->gid,
+		.st_size = (off_t)attr->size,
+		.st_blocks = (blkcnt_t)(attr->size / 512 + (attr->size % 512 != 0)),
+		.st_blksize = BLOCK_SIZE,
+		.st_mtim = { .tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns },
+	};
+	ret->st_atim = ret->st_ctim = ret->st_mtim;
+}
+
+void attr_of_dir(const struct fs *fs, const struct tree_dir *dir, struct stat *ret)
+{
+	struct slot *slot = tree_slot(&fs->tree, atomic_load(&dir->slot));
+	uint64_t ino = ino_make(0, dir->index);
+
+	if (slot) {
+		attr_of_entry(fs, ino, &slot->root, ret);
+		return;
+	}
+	*ret = (struct stat){
+		.st_ino = ino,
+		.st_mode = S_IFDIR | 0555,
+		.st_nlink = 2,
+		.st_uid = fs->options->has_uid ? fs->options->uid : fs->uid,
+		.st_gid = fs->options->has_gid ? fs->options->gid : fs->gid,
+		.st_blksize = BLOCK_SIZE,
+		.st_mtim = { .tv_sec = fs->start_s },
+	};
+	ret->st_atim = ret->st_ctim = ret->st_mtim;
+}
+
+/* An unopened dataset is shown by its directory of the tree, so that ls -l never
+ * waits for a mirror; once open, by its snapshot's root. */
+void entry_of_dir(const struct fs *fs, const struct tree_dir *dir, struct fuse_entry_param *ret)
+{
+	struct slot *slot = tree_slot(&fs->tree, atomic_load(&dir->slot));
+
+	*ret = (struct fuse_entry_param){ .attr_timeout = TIMEOUT_CURRENT };
+	if (slot) {
+		ret->ino = ino_make(slot->index, 0);
+		attr_of_entry(fs, ret->ino, &slot->root, &ret->attr);
+		ret->attr_timeout = TIMEOUT_SNAPSHOT;
+		ret->entry_timeout = TIMEOUT_TREE;
+		return;
+	}
+	ret->ino = ino_make(0, dir->index);
+	attr_of_dir(fs, dir, &ret->attr);
+	ret->entry_timeout = dir->dataset ? TIMEOUT_CURRENT : TIMEOUT_TREE;
+}
+
+uint64_t ino_of(const struct fs *fs, const struct slot *slot, uint64_t number)
+{
+	return number == 0 && fs->options->is_single ? FUSE_ROOT_ID :
+						       ino_make(slot->index, number);
+}
+
+/* ---- lookup, getattr, readlink */
+
+static int lookup_in_tree(struct op *op, struct tree_dir *dir, struct err *err)
+{
+	struct tree_dir *child = tree_find(&op->fs->tree, dir, op->name);
+	struct fuse_entry_param entry = { .entry_timeout = TIMEOUT_TREE };
+
+	if (child) {
+		/* an open dataset: what is current now? An unopened one stays so. */
+		if (atomic_load(&child->slot)) {
+			struct slot *slot;
+			int r = tree_current(&op->fs->tree, child, &op->waiter, &slot, err);
+
+			if (r == DATASET_PARKED)
+				return r;
+		}
+		entry_of_dir(op->fs, child, &entry);
+	}
+	fuse_reply_entry(op->req, &entry);
+	return 0;
+}
+
+static int run_lookup(struct op *op, struct err *err)
+{
+	struct fuse_entry_param entry = { 0 };
+	struct entry_attr attr;
+	struct target target;
+	int r = op_target(op, &target, err);
+
+	if (r)
+		return r;
+	if (!target.slot)
+		return lookup_in_tree(op, target.dir, err);
+	r = snapshot_lookup(target.slot->snapshot, target.number, op->name, strlen(op->name),
+			    &op->waiter, &attr, err);
+	entry.entry_timeout = target.dir ? TIMEOUT_CURRENT : TIMEOUT_SNAPSHOT;
+	if (r == -ENOENT) {
+		fuse_reply_entry(op->req, &entry); /* ino 0: not there, remember it */
+		return 0;
+	}
+	if (r)
+		return r;
+	entry.ino = ino_make(target.slot->index, attr.number);
+	entry.attr_timeout = TIMEOUT_SNAPSHOT;
+	attr_of_entry(op->fs, entry.ino, &attr, &entry.attr);
+	fuse_reply_entry(op->req, &entry);
+	return 0;
+}
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	op_start(fs_of(req), req, run_lookup, parent, 0, 0, NULL, name);
+}
+
+static int run_getattr(struct op *op, struct err *err)
+{
+	struct entry_attr attr;
+	struct target target;
+	struct stat st;
+	int r = op_target(op, &target, err);
+
+	if (r)
+		return r;
+	r = snapshot_getattr(target.slot->snapshot, target.number, &op->waiter, &attr, err);
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	attr_of_entry(op->fs, op->ino, &attr, &st);
+	fuse_reply_attr(op->req, &st, TIMEOUT_SNAPSHOT);
+	return 0;
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	struct fs *fs = fs_of(req);
+	struct tree_dir *dir = ino_slot(ino) ? NULL : tree_get(&fs->tree, ino_number(ino));
+	struct stat st;
+
+	(void)file;
+	/* directories of the tree, the mount's root among them, answer at once */
+	if (dir) {
+		attr_of_dir(fs, dir, &st);
+		fuse_reply_attr(req, &st, TIMEOUT_CURRENT);
+		return;
+	}
+	op_start(fs, req, run_getattr, ino, 0, 0, NULL, NULL);
+}
+
+static int run_readlink(struct op *op, struct err *err)
+{
+	struct target target;
+	char *text;
+	int r = op_target(op, &target, err);
+
+	if (!r && !target.slot)
+		return -EINVAL;
+	if (!r)
+		r = snapshot_readlink(target.slot->snapshot, target.number, &op->waiter, &text,
+				      err);
+	if (r)
+		return r;
+	fuse_reply_readlink(op->req, text);
+	free(text);
+	return 0;
+}
+
+static void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	op_start(fs_of(req), req, run_readlink, ino, 0, 0, NULL, NULL);
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
+{
+	(void)ino;
+	(void)nlookup;
+	fuse_reply_none(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	(void)count;
+	(void)forgets;
+	fuse_reply_none(req);
+}
+
+/* ---- open, read */
+
+static int run_open(struct op *op, struct err *err)
+{
+	struct entry_attr attr;
+	struct target target;
+	int r = op_target(op, &target, err);
+
+	if (!r && !target.slot)
+		return -EISDIR;
+	if (!r)
+		r = snapshot_getattr(target.slot->snapshot, target.number, &op->waiter, &attr, err);
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	if (attr.type == ENTRY_DIRECTORY)
+		return -EISDIR;
+	if (attr.type == ENTRY_TOMBSTONE)
+		return err_set(err, EACCES, "this file was withdrawn");
+	op->file.fh = 0;
+	op->file.keep_cache = 1; /* this inode number's bytes never change */
+	op->file.noflush = 1;
+	fuse_reply_open(op->req, &op->file);
+	return 0;
+}
+
+static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	if ((file->flags & O_ACCMODE) != O_RDONLY || (file->flags & O_TRUNC)) {
+		fuse_reply_err(req, EROFS);
+		return;
+	}
+	op_start(fs_of(req), req, run_open, ino, 0, 0, file, NULL);
+}
+
+static int run_read(struct op *op, struct err *err)
+{
+	struct read_result result;
+	struct target target;
+	int r = op_target(op, &target, err);
+
+	if (!r && !target.slot)
+		return -EISDIR;
+	if (!r)
+		r = snapshot_read(target.slot->snapshot, target.number, op->offset, op->size,
+				  &op->waiter, &result, err);
+	if (r)
+		return r == -ENOENT ? -EIO : r;
+	r = read_reply(op->fs, op->req, &result);
+	read_result_release(&result);
+	return r;
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+		    struct fuse_file_info *file)
+{
+	(void)file;
+	op_start(fs_of(req), req, run_read, ino, (uint64_t)offset, size, NULL, NULL);
+}
+
+static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	file->fh = 0;
+	/* The kernel may keep the listing of a snapshot's directory, not that of
+	 * a directory which stands for what is current. */
+	file->keep_cache = file->cache_readdir = ino_slot(ino) != 0;
+	fuse_reply_open(req, file);
+}
+
+static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+{
+	(void)ino;
+	(void)file;
+	fuse_reply_err(req, 0);
+}
+
+/* ---- statfs: everything used, nothing free, never zero in total */
+
+static void add_totals(const struct slot *slot, uint64_t *bytes, uint64_t *entries)
+{
+	if (slot) {
+		*bytes += snapshot_total_bytes(slot->snapshot);
+		*entries += snapshot_entry_count(slot->snapshot);
+	}
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct fs *fs = fs_of(req);
+	uint64_t bytes = 0, entries = 1;
+
+	if (ino_slot(ino)) {
+		add_totals(tree_slot(&fs->tree, ino_slot(ino)), &bytes, &entries);
+	} else {
+		for (size_t i = 0; i < fs->tree.dirs.count; i++) {
+			uint32_t slot = atomic_load(&fs->tree.dirs.items[i].slot);
+
+			if (slot)
+				add_totals(tree_slot(&fs->tree, slot), &bytes, &entries);
+		}
+	}
+	struct statvfs st = {
+		.f_bsize = STATFS_BLOCK,
+		.f_frsize = STATFS_BLOCK,
+		.f_blocks = bytes / STATFS_BLOCK + 1,
+		.f_files = entries,
+		.f_namemax = 255,
+		.f_flag = ST_RDONLY | ST_NOSUID,
+	};
+	fuse_reply_statfs(req, &st);
+}
+
+static void unset(struct fuse_conn_info *conn, unsigned flag)
+{
+	conn->want &= ~flag;
+}
+
+static void set_if_capable(struct fuse_conn_info *conn, unsigned flag)
+{
+	conn->want |= conn->capable & flag;
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct fs *fs = userdata;
+
+	set_if_capable(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
+				     FUSE_CAP_ASYNC_DIO | FUSE_CAP_READDIRPLUS |
+				     FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
+				     FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+	/* requests are small, and nothing changes behind the kernel's back */
+	unset(conn, FUSE_CAP_SPLICE_READ | FUSE_CAP_AUTO_INVAL_DATA);
+	/* Stuck requests count here until they fail: 500 readers of a silent mirror
+	 * with their readahead must leave room for everybody else. */
+	conn->max_background = 4096;
+	conn->congestion_threshold = 3072;
+	atomic_store(&fs->is_initialized, true);
+}
+
+const struct fuse_lowlevel_ops mount_ops = {
+	.init = op_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.readlink = op_readlink,
+	.open = op_open,
+	.read = op_read,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.releasedir = op_releasedir,
+	.statfs = op_statfs,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
+	/* readonly.c */
+	.setattr = op_setattr,
+	.mknod = op_mknod,
+	.mkdir = op_mkdir,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.symlink = op_symlink,
+	.rename = op_rename,
+	.link = op_link,
+	.create = op_create,
+	.write = op_write,
+	.write_buf = op_write_buf,
+	.fallocate = op_fallocate,
+	.setxattr = op_setxattr,
+	.removexattr = op_removexattr,
+	.ioctl = op_ioctl,
+};

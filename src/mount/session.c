@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The descriptor, the mount(2), and the workers. Root mounts by itself: no setuid
+ * program is needed and AppArmor's profile of fusermount3 does not apply. The
+ * workers are ours and fixed in number: since no request waits in one, a few are enough,
+ * and none is ever started or ended on the way. clone_fd is off: a request taken through a
+ * clone dies with the process.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mount.h>
+#include <sys/sysinfo.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#define LOG_MODULE "mount"
+#include "base/log.h"
+#include "mount/internal.h"
+#include "mount/session.h"
+
+#define WAKE_SIGNAL SIGUSR1 /* makes a worker leave its read */
+#define JOIN_STEP_NS 20000000
+#define THREADS_MIN 2
+#define OPTIONS_BYTES_MAX 65536u
+#define FUSE_OPCODE_INIT 26u /* uapi: fuse_opcode */
+
+static struct session *session_of(void *userdata)
+{
+	struct fs *fs = userdata;
+
+	return fs->session;
+}
+
+static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
+{
+	struct session *session = session_of(userdata);
+	ssize_t n = read(fd, buf, size);
+
+	if (n < 8 || atomic_load_explicit(&session->has_init, memory_order_relaxed))
+		return n;
+	/* fuse_in_header: length, opcode */
+	if (load_le32((uint8_t *)buf + 4) == FUSE_OPCODE_INIT && n <= SESSION_INIT_BYTES) {
+		memcpy(session->init, buf, (size_t)n);
+		session->init_len = (size_t)n;
+		atomic_store(&session->has_init, true);
+	}
+	return n;
+}
+
+static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
+{
+	(void)userdata;
+	return writev(fd, iov, count);
+}
+
+static ssize_t session_splice_send(int from, off_t *from_offset, int to, off_t *to_offset,
+				   size_t len, unsigned int flags, void *userdata)
+{
+	(void)userdata;
+	return splice(from, from_offset, to, to_offset, len, flags);
+}
+
+static const struct fuse_custom_io session_io = {
+	.writev = session_writev,
+	.read = session_read,
+	.splice_send = session_splice_send,
+};
+
+/* An option's value for libfuse and fusermount3: ',' and '\' escaped. */
+static int append_escaped(struct buf *buf, const char *text)
+{
+	int r = 0;
+
+	for (; *text && r == 0; text++) {
+		if (*text == ',' || *text == '\\')
+			r = buf_append(buf, "\\", 1);
+		if (r == 0)
+			r = buf_append(buf, text, 1);
+	}
+	return r;
+}
+
+/* For fusermount3 only; mount(2) gets its own below. */
+static char *helper_options(const struct mount_options *options)
+{
+	struct buf buf;
+
+	buf_init(&buf, OPTIONS_BYTES_MAX);
+	int r = buf_printf(&buf, "ro,nosuid,nodev,default_permissions,subtype=larder%s%s%s,fsname=",
+			   options->noexec ? ",noexec" : "",
+			   options->allow_other ? ",allow_other" : "",
+			   options->allow_root ? ",allow_root" : "");
+	if (r == 0)
+		r = append_escaped(&buf, options->source);
+	if (r == 0)
+		r = buf_append(&buf, "", 1);
+	if (r < 0) {
+		buf_release(&buf);
+		return NULL;
+	}
+	return (char *)buf_steal(&buf, NULL);
+}
+
+int session_open(struct session *session, struct fs *fs, struct err *err)
+{
+	_cleanup_free_ char *options = helper_options(fs->options);
+	char *argv[] = { "larder", "-o", options, NULL };
+	struct fuse_args args = FUSE_ARGS_INIT(3, argv);
+
+	*session = (struct session){ .fd = -1, .end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	if (!options || session->end_fd < 0)
+		return err_set(err, ENOMEM, "out of memory");
+	fs->session = session;
+	session->fuse = fuse_session_new(&args, &mount_ops, sizeof(mount_ops), fs);
+	fuse_opt_free_args(&args);
+	if (!session->fuse)
+		return err_set(err, EINVAL, "libfuse refused the mount options");
+	return 0;
+}
+
+static int mount_by_call(struct session *session, const struct mount_options *options,
+			 const char *path, struct err *err)
+{
+	unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV |
+			      (options->noexec ? MS_NOEXEC : 0);
+	_cleanup_free_ char *data = NULL;
+	_cleanup_close_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_set(err, errno, "cannot open '/dev/fuse': %s%s", strerror(errno),
+			       errno == ENOENT || errno == ENXIO || errno == ENODEV ?
+				       " (load the module: modprobe fuse)" :
+				       "");
+	if (asprintf(&data, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions%s%s%s",
+		     fd, (unsigned)geteuid(), (unsigned)getegid(),
+		     options->allow_other || options->allow_root ? ",allow_other" : "",
+		     options->context ? "," : "", options->context ? options->context : "") < 0)
+		return err_set(err, ENOMEM, "out of memory");
+	if (mount(options->source, path, "fuse.larder", flags, data) < 0)
+		return err_set(err, errno, "cannot mount at '%s': %s", path, strerror(errno));
+	session->fd = steal_fd(&fd);
+	return 0;
+}
+
+static int mount_by_helper(struct session *session, const char *path, struct err *err)
+{
+	if (fuse_session_mount(session->fuse, path) < 0)
+		return err_set(err, EPERM,
+			       "fusermount3 could not mount at '%s'; is the package fuse3 installed, the directory yours%s?",
+			       path, access("/sys/module/apparmor", F_OK) == 0 ?
+					     ", and allowed by AppArmor (/etc/apparmor.d/local/fusermount3)" :
+					     "");
+	session->fd = fuse_session_fd(session->fuse);
+	session->is_by_helper = true;
+	return 0;
+}
+
+int session_mount(struct session *session, const struct mount_options *options, struct err *err)
+{
+	int given = mountpoint_fd(options->mountpoint), r = 0;
+
+	if (given >= 0) {
+		session->fd = fcntl(given, F_DUPFD_CLOEXEC, 3);
+		if (session->fd < 0)
+			return err_set(err, errno, "'%s' is no open descriptor",
+				       options->mountpoint);
+	} else {
+		r = mountpoint_resolve(options->mountpoint, &session->mountpoint, err);
+		if (r < 0)
+			return r;
+		r = geteuid() == 0 ? mount_by_call(session, options, session->mountpoint, err) :
+				     -EPERM;
+		if (r == -EPERM)
+			r = mount_by_helper(session, session->mountpoint, err);
+		if (r < 0) {
+			free(steal_ptr(session->mountpoint));
+			return r;
+		}
+	}
+	r = fuse_session_custom_io(session->fuse, &session_io, session->fd);
+	return r < 0 ? err_set(err, EIO, "libfuse refused the descriptor") : 0;
+}
+
+static void *work(void *arg)
+{
+	struct session *session = arg;
+	struct fuse_buf buf = { 0 };
+	uint64_t one = 1;
+
+	while (!fuse_session_exited(session->fuse)) {
+		int n = fuse_session_receive_buf(session->fuse, &buf);
+
+		if (n == -EINTR || n == -EAGAIN)
+			continue;
+		if (n <= 0)
+			break;
+		fuse_session_process_buf(session->fuse, &buf);
+	}
+	free(buf.mem);
+	atomic_fetch_add(&session->ended_count, 1);
+	(void)!write(session->end_fd, &one, sizeof(one));
+	return NULL;
+}
+
+static void on_wake_signal(int number)
+{
+	(void)number;
+}
+
+int session_start(struct session *session, struct err *err)
+{
+	struct sigaction action = { .sa_handler = on_wake_signal }; /* no SA_RESTART */
+	unsigned count = (unsigned)get_nprocs();
+	sigset_t wake, old;
+	int r = 0;
+
+	count = count < THREADS_MIN ? THREADS_MIN : count;
+	count = count > SESSION_THREADS_MAX ? SESSION_THREADS_MAX : count;
+	sigaction(WAKE_SIGNAL, &action, NULL);
+	sigemptyset(&wake);
+	sigaddset(&wake, WAKE_SIGNAL);
+	pthread_sigmask(SIG_UNBLOCK, &wake, &old);
+	while (r == 0 && session->thread_count < count) {
+		r = pthread_create(&session->threads[session->thread_count], NULL, work, session);
+		if (r == 0)
+			session->thread_count++;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return session->thread_count ? 0 :
+				       err_set(err, r, "cannot start threads: %s", strerror(r));
+}
+
+/* A worker may sit in its read, or be about to: it is woken until it is gone. */
+static void join(pthread_t thread)
+{
+	struct timespec until;
+
+	do {
+		pthread_kill(thread, WAKE_SIGNAL);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += JOIN_STEP_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+	} while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
+}
+
+void session_stop(struct session *session)
+{
+	if (!session->fuse)
+		return;
+	fuse_session_exit(session->fuse);
+	if (session->mountpoint && !session->is_by_helper) {
+		bool is_ours = false;
+
+		/* gone already when an unmount is why we stop */
+		if (mountinfo_find(session->mountpoint, &is_ours, NULL) > 0 && is_ours &&
+		    atomic_load(&session->ended_count) == 0)
+			umount2(session->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
+	}
+	while (session->thread_count)
+		join(session->threads[--session->thread_count]);
+	if (session->is_by_helper)
+		fuse_session_unmount(session->fuse);
+}
+
+void session_close(struct session *session)
+{
+	if (session->fuse)
+		fuse_session_destroy(session->fuse);
+	if (session->end_fd >= 0)
+		close(session->end_fd);
+	free(session->mountpoint);
+	*session = (struct session){ .fd = -1, .end_fd = -1 };
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_MOUNT_TREE_H
+#define LARDER_MOUNT_TREE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "dataset/dataset.h"
+
+/*
+ * The directories above the datasets, made from the sections' names and never
+ * changed afterwards, and the slots: an append-only table of every (dataset,
+ * snapshot) shown so far. Together they give inode numbers a meaning without
+ * any memory per file:
+ *
+ *     slot (16 bits) | entry number + 1 (48 bits)     an entry of a snapshot
+ *     0              | directory's index + 1          a directory of this tree
+ *
+ * The root is directory 0, inode number 1. A directory that is a dataset stands
+ * for the root of the dataset's current snapshot.
+ */
+#define INO_ENTRY_BITS 48
+#define INO_ENTRY_MASK ((UINT64_C(1) << INO_ENTRY_BITS) - 1)
+#define SLOTS_MAX 65536u /* the slot's 16 bits */
+
+static inline uint64_t ino_make(uint32_t slot, uint64_t number)
+{
+	return (uint64_t)slot << INO_ENTRY_BITS | (number + 1);
+}
+
+static inline uint32_t ino_slot(uint64_t ino)
+{
+	return (uint32_t)(ino >> INO_ENTRY_BITS);
+}
+
+/* Wraps for an impossible 0, which no table has. */
+static inline uint64_t ino_number(uint64_t ino)
+{
+	return (ino & INO_ENTRY_MASK) - 1;
+}
+
+struct tree_dir {
+	char *name;
+	uint32_t index, parent;
+	uint32_t *children; /* indexes, in the order of their names */
+	uint32_t child_count;
+	struct dataset *dataset;     /* NULL: only a directory */
+	_Atomic uint32_t slot;       /* of the current snapshot; 0: not opened yet */
+};
+
+/* Written once, before it is published in the table. */
+struct slot {
+	uint32_t index;
+	struct tree_dir *dir;
+	struct snapshot *snapshot;
+	struct entry_attr root;
+};
+
+struct tree {
+	VEC(struct tree_dir) dirs;
+	_Atomic(struct slot *) *slots; /* SLOTS_MAX; entry 0 is not used */
+	uint32_t slot_count;           /* guarded by lock */
+	pthread_mutex_t lock;
+};
+
+/* A tree with only a root. */
+int tree_init(struct tree *tree, struct err *err);
+void tree_release(struct tree *tree);
+/* "" puts the dataset at the root. -EEXIST when a name is there already or one
+ * dataset would lie inside another. */
+int tree_add(struct tree *tree, const char *path, struct dataset *dataset, struct err *err);
+/* NULL if no such name or number. */
+struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir, const char *name);
+struct tree_dir *tree_get(struct tree *tree, uint64_t index);
+
+/* Without a lock; NULL for a number that was never given. */
+struct slot *tree_slot(const struct tree *tree, uint32_t index);
+/* The slot of the dataset's current snapshot, made at its first use. Parks. */
+int tree_current(struct tree *tree, struct tree_dir *dir, struct waiter *waiter,
+		 struct slot **ret, struct err *err);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Extended attributes. Names that ls, cp and the security modules probe on every
+ * file are answered here without a look at the snapshot. A dataset that is not open
+ * yet is not opened by a probe: its directory tells its state and the last reason.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "mount/internal.h"
+#include "mount/op.h"
+
+#define STATE_XATTR "user.larder.state"
+#define ERROR_XATTR "user.larder.error"
+
+static void reply_value(fuse_req_t req, const void *value, size_t len, size_t size)
+{
+	if (size == 0)
+		fuse_reply_xattr(req, len);
+	else if (len > size)
+		fuse_reply_err(req, ERANGE);
+	else
+		fuse_reply_buf(req, value, len);
+}
+
+static const char *state_name(enum dataset_state state)
+{
+	static const char *const names[] = {
+		[DATASET_COLD] = "cold",
+		[DATASET_OK] = "ok",
+		[DATASET_STALE] = "stale",
+		[DATASET_FAILED] = "failed",
+	};
+
+	return names[state];
+}
+
+/* An unopened dataset's, or a plain directory's. NULL: no such attribute. */
+static const char *dir_value(const struct tree_dir *dir, const char *name,
+			     struct dataset_info *info)
+{
+	if (!dir->dataset)
+		return NULL;
+	dataset_info(dir->dataset, info);
+	if (strcmp(name, STATE_XATTR) == 0)
+		return state_name(info->state);
+	if (strcmp(name, ERROR_XATTR) == 0 && info->reason[0])
+		return info->reason;
+	return NULL;
+}
+
+static struct tree_dir *unopened_dir(struct fs *fs, uint64_t ino)
+{
+	struct tree_dir *dir = ino_slot(ino) ? NULL : tree_get(&fs->tree, ino_number(ino));
+
+	return dir && !atomic_load(&dir->slot) ? dir : NULL;
+}
+
+static int run_getxattr(struct op *op, struct err *err)
+{
+	struct target target;
+	void *value;
+	size_t len;
+	int r = op_target(op, &target, err);
+
+	if (!r && !target.slot)
+		return -ENODATA;
+	if (!r)
+		r = snapshot_xattr_get(target.slot->snapshot, target.number, op->name,
+				       &op->waiter, &value, &len, err);
+	if (r)
+		return r == -ENOENT ? -ENODATA : r;
+	reply_value(op->req, value, len, op->size);
+	free(value);
+	return 0;
+}
+
+void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct fs *fs = fuse_req_userdata(req);
+	struct tree_dir *dir;
+	struct dataset_info info;
+	char pid[24];
+
+	if (starts_with(name, "system.")) {
+		fuse_reply_err(req, EOPNOTSUPP);
+	} else if (!starts_with(name, "user.")) {
+		fuse_reply_err(req, ENODATA);
+	} else if (ino == FUSE_ROOT_ID && strcmp(name, MOUNT_PID_XATTR) == 0) {
+		snprintf(pid, sizeof(pid), "%d", (int)getpid());
+		reply_value(req, pid, strlen(pid), size);
+	} else if ((dir = unopened_dir(fs, ino))) {
+		const char *value = dir_value(dir, name, &info);
+
+		if (value)
+			reply_value(req, value, strlen(value), size);
+		else
+			fuse_reply_err(req, ENODATA);
+	} else {
+		op_start(fs, req, run_getxattr, ino, 0, size, NULL, name);
+	}
+}
+
+static int run_listxattr(struct op *op, struct err *err)
+{
+	struct target target;
+	char *names;
+	size_t len;
+	int r = op_target(op, &target, err);
+
+	if (!r && !target.slot) {
+		reply_value(op->req, "", 0, op->size);
+		return 0;
+	}
+	if (!r)
+		r = snapshot_xattr_list(target.slot->snapshot, target.number, &op->waiter, &names,
+					&len, err);
+	if (r)
+		return r == -ENOENT ? -ESTALE : r;
+	reply_value(op->req, names, len, op->size);
+	free(names);
+	return 0;
+}
+
+void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	struct fs *fs = fuse_req_userdata(req);
+	struct tree_dir *dir = unopened_dir(fs, ino);
+	struct dataset_info info;
+	char names[sizeof(STATE_XATTR) + sizeof(ERROR_XATTR)];
+	size_t len = 0;
+
+	if (!dir) {
+		op_start(fs, req, run_listxattr, ino, 0, size, NULL, NULL);
+		return;
+	}
+	if (dir_value(dir, STATE_XATTR, &info)) {
+		memcpy(names, STATE_XATTR, sizeof(STATE_XATTR));
+		len = sizeof(STATE_XATTR);
+	}
+	if (dir_value(dir, ERROR_XATTR, &info)) {
+		memcpy(names + len, ERROR_XATTR, sizeof(ERROR_XATTR));
+		len += sizeof(ERROR_XATTR);
+	}
+	reply_value(req, names, len, size);
+}
