@@ -250,21 +250,32 @@ static bool walk_block(const uint8_t *frame, size_t len, size_t *at,
 	return true;
 }
 
-int codec_plain_size(const void *frame, size_t frame_len, uint64_t *ret_size)
+long codec_frame_length(const void *data, size_t len, uint64_t *ret_size)
 {
 	const size_t checksum = 1u << 2;
 	uint64_t size, size_max = 0;
 	bool is_last = false;
-	size_t at = parse_frame_header(frame, frame_len, &size);
+	size_t at = parse_frame_header(data, len, &size);
 
 	if (at == 0)
 		return -EBADMSG;
 	while (!is_last)
-		if (!walk_block(frame, frame_len, &at, &size_max, &is_last))
+		if (!walk_block(data, len, &at, &size_max, &is_last))
 			return -EBADMSG;
-	if (((const uint8_t *)frame)[4] & checksum)
+	if (((const uint8_t *)data)[4] & checksum)
 		at += 4;
-	if (at != frame_len || size > size_max)
+	if (at > len || at > LONG_MAX || size > size_max)
+		return -EBADMSG;
+	*ret_size = size;
+	return (long)at;
+}
+
+int codec_plain_size(const void *frame, size_t frame_len, uint64_t *ret_size)
+{
+	uint64_t size;
+	long len = codec_frame_length(frame, frame_len, &size);
+
+	if (len < 0 || (size_t)len != frame_len)
 		return -EBADMSG;
 	*ret_size = size;
 	return 0;

@@ -38,6 +38,13 @@ long codec_compress(struct codec *codec, const void *data, size_t len,
 int codec_plain_size(const void *frame, size_t frame_len, uint64_t *ret_size);
 
 /*
+ * The length of the frame that data starts with, and the plain size it
+ * declares: for walking a row of frames. -EBADMSG if it is not whole or not as
+ * above.
+ */
+long codec_frame_length(const void *data, size_t len, uint64_t *ret_size);
+
+/*
  * Decompress into plain, which must come out as exactly plain_len bytes;
  * then compare with expected unless that is NULL. -EBADMSG for anything that
  * does not fit; plain's contents are then undefined.
