@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open a path below a directory, following no symlink. A tree may be
+ * changed by its users while it is published: a directory replaced by a
+ * symlink must not make us read /etc. openat2 says so in one call; where
+ * it does not exist only the last part is guarded, as in tar.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "publish/walk.h"
+
+static int open_part(int dir_fd, const char *path, int flags)
+{
+	struct open_how how = {
+		.flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW),
+		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH |
+			   RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* The longest prefix below PATH_MAX that ends before a slash. */
+static size_t prefix_length(const char *path)
+{
+	size_t len = PATH_MAX - 1;
+
+	while (len > 0 && path[len] != '/')
+		len--;
+	return len;
+}
+
+int open_below(int root_fd, const char *path, int flags)
+{
+	_cleanup_close_ int held = -1;
+	int dir_fd = root_fd;
+
+	while (strlen(path) >= PATH_MAX) {
+		char prefix[PATH_MAX];
+		size_t len = prefix_length(path);
+		int fd;
+
+		if (len == 0)
+			return -ENAMETOOLONG;
+		memcpy(prefix, path, len);
+		prefix[len] = '\0';
+		fd = open_part(dir_fd, prefix, O_PATH | O_DIRECTORY);
+		if (fd < 0)
+			return fd;
+		if (held >= 0)
+			close(held);
+		held = dir_fd = fd;
+		path += len + 1;
+	}
+	return open_part(dir_fd, *path ? path : ".", flags);
+}
