@@ -33,6 +33,7 @@ int err_prefix(struct err *err, int result, const char *format, ...)
 	struct err text;
 	va_list args;
 	size_t len;
+	int n;
 
 	if (!err)
 		return result;
@@ -40,8 +41,11 @@ int err_prefix(struct err *err, int result, const char *format, ...)
 	vsnprintf(text.text, sizeof(text.text), format, args);
 	va_end(args);
 	len = strlen(text.text);
-	snprintf(text.text + len, sizeof(text.text) - len, ": %s",
-		 err_text(err, result));
+	/* Cut where it is too long: the front says what failed. */
+	n = snprintf(text.text + len, sizeof(text.text) - len, ": %s",
+		     err_text(err, result));
+	if (n < 0)
+		return result;
 	*err = text;
 	return result;
 }

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make check` runs every name in TESTS. A unit test is a line in unit_tests,
+# a fuzz target a line in fuzz_targets and one for its LDADD, a shell test a
+# line in dist_check_SCRIPTS. One a line, sorted.
+
+unit_tests = \
+	%D%/unit/test-catalog \
+	%D%/unit/test-catalog-writer \
+	%D%/unit/test-chunker \
+	%D%/unit/test-codec \
+	%D%/unit/test-digest \
+	%D%/unit/test-head \
+	%D%/unit/test-pack \
+	%D%/unit/test-places \
+	%D%/unit/test-recipe \
+	$(NULL)
+
+# What several unit tests share: sources of a library they all link.
+check_LIBRARIES += %D%/unit/libunit.a
+%C%_unit_libunit_a_SOURCES = \
+	%D%/unit/catalog-model.c \
+	%D%/unit/catalog-model.h \
+	%D%/unit/data.h \
+	$(NULL)
+%C%_unit_libunit_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+
+fuzz_targets = \
+	%D%/fuzz/fuzz-codec \
+	%D%/fuzz/fuzz-head \
+	%D%/fuzz/fuzz-pack \
+	%D%/fuzz/fuzz-places \
+	%D%/fuzz/fuzz-recipe \
+	$(NULL)
+
+%C%_fuzz_fuzz_codec_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_head_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_pack_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_places_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_recipe_LDADD = $(FUZZ_LIBS)
+
+dist_check_SCRIPTS += \
+	%D%/check-help.sh \
+	%D%/check-layers.sh \
+	%D%/check-man.sh \
+	%D%/check-style.sh \
+	$(NULL)
+
+# Sourced by tests, or read by them.
+EXTRA_DIST += \
+	%D%/data \
+	%D%/fuzz/corpus \
+	%D%/lib.sh \
+	%D%/run-test \
+	$(NULL)
+
+# ----------------------------------------------------------------------------
+
+check_LIBRARIES += %D%/fuzz/libreplay.a
+%C%_fuzz_libreplay_a_SOURCES = %D%/fuzz/replay.c
+
+if FUZZING
+FUZZ_LIBS = $(FUZZ_LDFLAGS) $(CORE_LIBS)
+else
+FUZZ_LIBS = %D%/fuzz/libreplay.a $(CORE_LIBS)
+endif
+
+# The default for test programs, whose source is their name with .c.
+LDADD = %D%/unit/libunit.a $(CORE_LIBS) $(CMOCKA_LIBS)
+AM_DEFAULT_SOURCE_EXT = .c
+
+check_PROGRAMS += $(fuzz_targets)
+if HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests)
+endif
+
+TESTS += $(check_PROGRAMS) $(dist_check_SCRIPTS)
+
+TEST_EXTENSIONS = .sh
+AM_TESTS_ENVIRONMENT = \
+	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+	top_builddir='$(abs_top_builddir)'; export top_builddir; \
+	CC='$(CC)'; export CC; \
+	SANITIZERS='$(enable_sanitizers)'; export SANITIZERS;
+LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run-test
+SH_LOG_COMPILER = $(LOG_COMPILER)
+
+.PHONY: check-build check-fuzz check-style check-units check-valgrind
+
+# Everything `make check` needs, without running it.
+check-build: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_LIBRARIES) $(check_PROGRAMS)
+
+check-units: check-build
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
+
+check-valgrind: check-build
+	$(AM_V_at)TEST_TIMEOUT_SCALE=20 TEST_UNDER="$(VALGRIND) -q \
+	--error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+	--suppressions=$(abs_top_srcdir)/build-aux/valgrind.supp" \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
+
+check-style: check-build
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS=%D%/check-style.sh
+
+# clang, valgrind, fuzzing, distcheck: an hour, before a release.
+.PHONY: check-all
+check-all:
+	$(SHELL) $(top_srcdir)/contrib/check all
