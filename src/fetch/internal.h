@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_FETCH_INTERNAL_H
+#define LARDER_FETCH_INTERNAL_H
+
+#include <pthread.h>
+
+#include <curl/curl.h>
+
+#include "fetch/answer.h"
+#include "fetch/fetch.h"
+#include "fetch/pace.h"
+#include "fetch/url.h"
+
+/* Circular list with a head; an element that is in no list points at itself. */
+struct list {
+	struct list *next, *prev;
+};
+
+static inline void list_init(struct list *list)
+{
+	list->next = list->prev = list;
+}
+
+static inline bool list_is_empty(const struct list *list)
+{
+	return list->next == list;
+}
+
+static inline void list_add(struct list *list, struct list *item)
+{
+	item->prev = list->prev;
+	item->next = list;
+	list->prev->next = item;
+	list->prev = item;
+}
+
+static inline void list_remove(struct list *item)
+{
+	item->prev->next = item->next;
+	item->next->prev = item->prev;
+	list_init(item);
+}
+
+#define list_item(pointer, type, member)                                      \
+	((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+
+#define FETCH_PRIORITIES (FETCH_PREFETCH + 1)
+/* Threads that read files of one origin: enough for a disk array, and a hung
+ * network disk costs no more than these. */
+#define FILES_PER_ORIGIN 4
+
+/*
+ * A request between fetch_start and done.
+ *
+ *   QUEUED -> RUNNING <-> CALLING (file threads: in a callback or the body)
+ *     |         |            |
+ *     +---------+-> gone <---+        done has been called
+ *               |
+ *               +-> ABANDONED         done has been or is being called; a file
+ *                                     thread is stuck in the kernel meanwhile
+ *
+ * state, is_canceled, holders, priority and the lists are guarded by the
+ * fetcher's lock; pace too for files; the rest belongs to the thread that runs
+ * the job. A file thread touches the request only while CALLING.
+ */
+enum job_state {
+	JOB_QUEUED,
+	JOB_RUNNING,
+	JOB_CALLING,
+	JOB_ENDED, /* its time was over before it ran */
+	JOB_ABANDONED,
+};
+
+struct transfer;
+
+struct job {
+	struct list all;   /* fetcher->jobs */
+	struct list queue; /* origin->queues[priority] while queued */
+	struct fetch_request *request;
+	struct origin *origin; /* counted */
+	/* Copies: a file thread may not look at the request while it reads. */
+	struct asked asked;
+	uint64_t deadline_ms;
+	char *path;
+	char *if_none_match;
+	enum fetch_priority priority;
+	enum job_state state;
+	bool is_canceled;
+	unsigned holders; /* 1; 2 when abandoned: the last one frees */
+	bool is_probe; /* holds the origin's probe */
+	bool is_early; /* and has a second for its first byte */
+	uint64_t start_ms;
+	struct pace pace;
+	struct transfer *transfer; /* http, running */
+	/* Set when time is over: the failure, and the next such job. */
+	enum fetch_class end_class;
+	struct err end_err;
+	struct job *next_ended;
+};
+
+struct origin {
+	struct fetcher *fetcher; /* counted */
+	struct url_base url;
+	char *name;
+	/* Guarded by the fetcher's lock. */
+	struct list all; /* fetcher->origins */
+	unsigned references;
+	struct list queues[FETCH_PRIORITIES];
+	unsigned running, stuck;
+	/* Guarded by lock, taken after the fetcher's. */
+	pthread_mutex_t lock;
+	struct origin_health health;
+};
+
+struct fetcher {
+	/* Constant. */
+	uint32_t connect_timeout_ms, silence_timeout_ms;
+	unsigned max_connections;
+	char *proxy, *ca_file;
+	CURLM *multi; /* the transfer thread's, but for wake-ups */
+	CURLSH *share;
+	pthread_t thread;
+
+	/* The transfer thread's. */
+	struct list transfers;      /* running */
+	struct list idle_transfers; /* to be used again */
+	unsigned idle_count;
+
+	pthread_mutex_t lock;
+	pthread_cond_t file_work;    /* a file to read, or closing */
+	pthread_cond_t threads_gone; /* file_threads is 0 */
+	unsigned references;         /* origins, file threads, the opener */
+	struct list origins;
+	struct list jobs;
+	unsigned active; /* jobs and stillborn requests whose done is due */
+	struct fetch_request *stillborn; /* failed in fetch_start; by private */
+	bool is_closing, is_woken;
+	uint64_t next_look_ms; /* no job's time is over before */
+	unsigned file_threads, file_idle; /* stuck ones are not counted */
+	unsigned file_queued;
+};
+
+/* fetch.c */
+int thread_start(pthread_t *thread, void *(*main)(void *), void *arg);
+void fetcher_wake(struct fetcher *fetcher); /* under the lock */
+void fetcher_unref(struct fetcher *fetcher);
+void origin_unref(struct origin *origin);
+
+/* job.c */
+/* The next job of an origin that may run now, made RUNNING, or NULL. Under
+ * the lock. */
+struct job *origin_admit(struct origin *origin, unsigned limit);
+/* Call done and forget the job; class and words go into the request, whose
+ * other answer fields are filled already. */
+void job_finish(struct job *job, enum fetch_class class, const struct err *err);
+void job_put(struct job *job);
+/* Jobs whose time is over or that were canceled: taken out of their state
+ * and chained by next_ended. */
+struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms);
+/* Under the lock: some job's time may be over then. True: earlier than known, so
+ * a sleeping transfer thread must be woken. */
+bool look_by(struct fetcher *fetcher, uint64_t ms);
+struct fetch_request *stillborn_take(struct fetcher *fetcher);
+void stillborn_finish(struct fetcher *fetcher, struct fetch_request *request);
+/* Bytes of an accepted answer have come: an unreachable origin is back. */
+void job_alive(struct job *job);
+/* "10 s", "0.5 s". */
+#define SECONDS_MAX 32
+const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX]);
+
+/* transfer.c */
+/* multi and share. */
+int transfers_open(struct fetcher *fetcher, struct err *err);
+void transfers_release(struct fetcher *fetcher);
+void *transfers_main(void *fetcher);
+
+/* files.c */
+/* Under the lock: make sure that a thread will look at the queues. */
+void files_wake(struct origin *origin);
+/* Under the lock, by the transfer thread: the job's thread is stuck. */
+void files_abandon(struct job *job);
+
+#endif

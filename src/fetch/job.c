@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request from fetch_start to done. One lock guards queues and
+ * states; it is never held across a callback, the network or a disk.
+ *
+ * Time is watched here for all requests, also queued ones and those whose file
+ * thread hangs in a dead network disk, so that done comes when promised
+ * whatever happens below.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "fetch/internal.h"
+
+/* A read that finds everything dead looks again, but not for long. */
+#define EARLY_PROBE_MS 1000
+/* A job in a callback is looked at again soon. */
+#define CALLING_LOOK_MS 10
+#define LIMIT_DEFAULT_BYTES (UINT64_C(64) << 20)
+
+static const struct {
+	const char *name;
+	int errnum;
+} classes[] = {
+	[FETCH_OK] = { "ok", 0 },
+	[FETCH_ABSENT] = { "absent", ENOENT },
+	[FETCH_REFUSED] = { "refused", EACCES },
+	[FETCH_UNREACHABLE] = { "unreachable", EIO },
+	[FETCH_BUSY] = { "busy", EIO },
+	[FETCH_SLOW] = { "slow", ETIMEDOUT },
+	[FETCH_WRONG] = { "wrong", EIO },
+	[FETCH_CANCELED] = { "canceled", ECANCELED },
+	[FETCH_LOCAL] = { "local", ENOMEM },
+};
+
+const char *fetch_class_name(enum fetch_class class)
+{
+	return classes[class].name;
+}
+
+const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX])
+{
+	snprintf(ret_text, SECONDS_MAX, "%.3g s", (double)ms / 1000);
+	return ret_text;
+}
+
+static void job_free(struct job *job)
+{
+	free(job->path);
+	free(job->if_none_match);
+	free(job);
+}
+
+static int copy_text(const char *text, char **ret)
+{
+	if (!text)
+		return 0;
+	*ret = strdup(text);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static bool header_value_valid(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return false;
+	return true;
+}
+
+static int request_check(const struct fetch_request *request, struct err *err)
+{
+	uint64_t end;
+
+	if (!path_below_valid(request->path))
+		return err_set(err, EINVAL, "not a path below the origin");
+	if (request->has_range &&
+	    (request->length == 0 || request->length > SIZE_MAX / 2 ||
+	     __builtin_add_overflow(request->offset, request->length, &end)))
+		return err_set(err, EINVAL, "not a valid range");
+	if (request->if_none_match &&
+	    (strlen(request->if_none_match) >= sizeof(request->etag) ||
+	     !header_value_valid(request->if_none_match)))
+		return err_set(err, EINVAL, "not a valid ETag");
+	return 0;
+}
+
+static struct job *job_new(struct fetch_request *request)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	list_init(&job->all);
+	list_init(&job->queue);
+	job->request = request;
+	job->origin = request->origin;
+	job->priority = request->priority;
+	job->holders = 1;
+	job->asked = (struct asked){
+		.has_range = request->has_range,
+		.is_conditional = request->if_none_match != NULL,
+		.offset = request->offset,
+		.length = request->length,
+		.expected_total = request->expected_total,
+		.limit_bytes = request->limit_bytes ? request->limit_bytes :
+						      LIMIT_DEFAULT_BYTES,
+	};
+	job->deadline_ms = request->deadline_ms;
+	job->start_ms = now_ms();
+	if (copy_text(request->path, &job->path) < 0 ||
+	    copy_text(request->if_none_match, &job->if_none_match) < 0) {
+		job_free(job);
+		return NULL;
+	}
+	return job;
+}
+
+/* Failed before it began; done comes from the transfer thread. */
+static void stillborn_add(struct fetcher *fetcher,
+			  struct fetch_request *request, int result)
+{
+	request->result = result;
+	request->class = FETCH_LOCAL;
+	request->private = fetcher->stillborn;
+	fetcher->stillborn = request;
+}
+
+struct fetch_request *stillborn_take(struct fetcher *fetcher)
+{
+	struct fetch_request *request;
+
+	scoped_lock(&fetcher->lock);
+	request = fetcher->stillborn;
+	if (request) {
+		fetcher->stillborn = request->private;
+		request->private = NULL;
+	}
+	return request;
+}
+
+static void active_ended(struct fetcher *fetcher)
+{
+	scoped_lock(&fetcher->lock);
+
+	if (--fetcher->active > 0 || !fetcher->is_closing)
+		return;
+	fetcher_wake(fetcher);
+	pthread_cond_broadcast(&fetcher->file_work);
+}
+
+void stillborn_finish(struct fetcher *fetcher, struct fetch_request *request)
+{
+	request->done(request);
+	active_ended(fetcher);
+}
+
+static void probe_begin(struct fetcher *fetcher, struct job *job)
+{
+	struct origin *origin = job->origin;
+
+	scoped_lock(&origin->lock);
+	if (origin->health.failures == 0)
+		return;
+	job->is_probe = true;
+	job->is_early = job->start_ms < origin->health.bad_until_ms;
+	origin->health.probe_until_ms = job->start_ms +
+					fetcher->connect_timeout_ms +
+					fetcher->silence_timeout_ms;
+}
+
+static void probe_end(struct job *job)
+{
+	scoped_lock(&job->origin->lock);
+
+	job->origin->health.probe_until_ms = 0;
+}
+
+void job_alive(struct job *job)
+{
+	struct origin_health *health = &job->origin->health;
+
+	if (!job->is_probe)
+		return;
+	scoped_lock(&job->origin->lock);
+	if (health->last == FETCH_UNREACHABLE || health->last == FETCH_BUSY ||
+	    health->last == FETCH_REFUSED)
+		health_next(health, FETCH_OK, 0);
+}
+
+static void answer_clear(struct fetch_request *request)
+{
+	request->result = -EINPROGRESS;
+	request->class = FETCH_OK;
+	request->body = NULL;
+	request->body_len = 0;
+	request->total = 0;
+	request->not_modified = false;
+	request->etag[0] = '\0';
+	request->retry_after_ms = 0;
+	request->err.text[0] = '\0';
+	request->private = NULL;
+}
+
+bool look_by(struct fetcher *fetcher, uint64_t ms)
+{
+	if (ms >= fetcher->next_look_ms)
+		return false;
+	fetcher->next_look_ms = ms;
+	return true;
+}
+
+/* A queued file for which no thread is left. */
+static bool nobody_comes(const struct job *job)
+{
+	return job->state == JOB_QUEUED && job->origin->url.is_local &&
+	       (job->origin->stuck >= FILES_PER_ORIGIN ||
+		job->origin->fetcher->file_threads == 0);
+}
+
+/* When a new job's time can be over at the earliest. */
+static uint64_t first_look(const struct fetcher *fetcher, const struct job *job)
+{
+	uint64_t ms = UINT64_MAX;
+
+	if (fetcher->is_closing)
+		return 0;
+	if (job->deadline_ms)
+		ms = job->deadline_ms;
+	if (job->is_early && job->start_ms + EARLY_PROBE_MS < ms)
+		ms = job->start_ms + EARLY_PROBE_MS;
+	if (nobody_comes(job))
+		ms = 0;
+	return ms;
+}
+
+void fetch_start(struct fetcher *fetcher, struct fetch_request *request)
+{
+	struct job *job = NULL;
+	int r;
+
+	answer_clear(request);
+	r = request_check(request, &request->err);
+	if (r == 0) {
+		job = job_new(request);
+		if (!job)
+			r = err_set(&request->err, ENOMEM, "out of memory");
+	}
+	scoped_lock(&fetcher->lock);
+	fetcher->active++;
+	if (r < 0) {
+		stillborn_add(fetcher, request, r);
+		fetcher_wake(fetcher);
+		return;
+	}
+	request->private = job;
+	job->origin->references++;
+	probe_begin(fetcher, job);
+	list_add(&fetcher->jobs, &job->all);
+	list_add(&job->origin->queues[job->priority], &job->queue);
+	if (job->origin->url.is_local) {
+		fetcher->file_queued++;
+		files_wake(job->origin);
+	}
+	if (look_by(fetcher, first_look(fetcher, job)) ||
+	    !job->origin->url.is_local)
+		fetcher_wake(fetcher);
+}
+
+/* A request is ours while its result says so; under the lock. */
+static struct job *job_of(const struct fetch_request *request)
+{
+	return request->result == -EINPROGRESS ? request->private : NULL;
+}
+
+void fetch_cancel(struct fetcher *fetcher, struct fetch_request *request)
+{
+	struct job *job;
+
+	scoped_lock(&fetcher->lock);
+	job = job_of(request);
+	if (!job)
+		return;
+	job->is_canceled = true;
+	if (look_by(fetcher, 0))
+		fetcher_wake(fetcher);
+}
+
+void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
+		 enum fetch_priority priority)
+{
+	struct job *job;
+
+	scoped_lock(&fetcher->lock);
+	job = job_of(request);
+	if (!job || priority >= job->priority)
+		return;
+	job->priority = priority;
+	if (job->state != JOB_QUEUED)
+		return;
+	list_remove(&job->queue);
+	list_add(&job->origin->queues[priority], &job->queue);
+	fetcher_wake(fetcher);
+	if (job->origin->url.is_local)
+		files_wake(job->origin);
+}
+
+/* How many of an origin's slots a request of this priority may fill. */
+static unsigned slots(unsigned limit, enum fetch_priority priority)
+{
+	unsigned n = limit;
+
+	if (priority == FETCH_READAHEAD)
+		n = limit - (limit + 7) / 8;
+	else if (priority == FETCH_PREFETCH)
+		n = limit / 2;
+	return n > 0 ? n : 1;
+}
+
+struct job *origin_admit(struct origin *origin, unsigned limit)
+{
+	for (int i = 0; i < FETCH_PRIORITIES; i++) {
+		struct list *queue = &origin->queues[i];
+		struct job *job;
+
+		if (list_is_empty(queue))
+			continue;
+		if (origin->running >= slots(limit, (enum fetch_priority)i))
+			return NULL;
+		job = list_item(queue->next, struct job, queue);
+		list_remove(&job->queue);
+		job->state = JOB_RUNNING;
+		origin->running++;
+		if (origin->url.is_local)
+			origin->fetcher->file_queued--;
+		return job;
+	}
+	return NULL;
+}
+
+/* The result goes in last: it says that the request is no longer ours. */
+static void request_close(struct job *job, enum fetch_class class,
+			  const struct err *err)
+{
+	struct fetch_request *request = job->request;
+
+	scoped_lock(&job->origin->fetcher->lock);
+	list_remove(&job->all);
+	if (job->state == JOB_RUNNING || job->state == JOB_CALLING)
+		job->origin->running--;
+	request->class = class;
+	if (class != FETCH_OK && err)
+		request->err = *err;
+	request->private = NULL;
+	request->result = -classes[class].errnum;
+}
+
+void job_put(struct job *job)
+{
+	struct origin *origin = job->origin;
+	bool is_last;
+
+	pthread_mutex_lock(&origin->fetcher->lock);
+	is_last = --job->holders == 0;
+	pthread_mutex_unlock(&origin->fetcher->lock);
+	if (!is_last)
+		return;
+	job_free(job);
+	origin_unref(origin);
+}
+
+void job_finish(struct job *job, enum fetch_class class, const struct err *err)
+{
+	struct fetch_request *request = job->request;
+	struct fetcher *fetcher = job->origin->fetcher;
+
+	request_close(job, class, err);
+	request->done(request);
+	/* After done, where the outcome is noted: one probe at a time. */
+	if (job->is_probe)
+		probe_end(job);
+	active_ended(fetcher);
+	job_put(job);
+}
+
+/* ---- time */
+
+static bool end_job(struct job *job, enum fetch_class class, const char *text)
+{
+	job->end_class = class;
+	err_set(&job->end_err, classes[class].errnum, "%s", text);
+	return true;
+}
+
+static bool end_slow(struct job *job, const char *what, uint64_t ms)
+{
+	char seconds[SECONDS_MAX];
+
+	job->end_class = FETCH_SLOW;
+	err_set(&job->end_err, ETIMEDOUT, "%s %s", what,
+		seconds_text(ms, seconds));
+	return true;
+}
+
+static bool has_stalled(struct job *job, uint32_t silence_ms, uint64_t now_ms,
+			uint64_t *next_ms)
+{
+	uint64_t look;
+
+	switch (pace_look(&job->pace, silence_ms, now_ms, &look)) {
+	case PACE_SILENT:
+		return end_slow(job, "silent for", silence_ms);
+	case PACE_CRAWLS:
+		return end_slow(job, "slower than 1 KiB/s for", silence_ms);
+	case PACE_FINE:
+		break;
+	}
+	if (look < *next_ms)
+		*next_ms = look;
+	return false;
+}
+
+/* Is this job's time over? If not, *next_ms comes down to when it may be. */
+static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
+		      uint64_t *next_ms)
+{
+	uint64_t deadline_ms = job->deadline_ms;
+	uint64_t early_ms = job->start_ms + EARLY_PROBE_MS;
+
+	if (job->is_canceled || fetcher->is_closing)
+		return end_job(job, FETCH_CANCELED, "canceled");
+	if (deadline_ms && now_ms >= deadline_ms)
+		return end_slow(job, "timed out after",
+				now_ms - job->start_ms);
+	if (job->is_early && !job->pace.has_bytes && now_ms >= early_ms)
+		return end_slow(job, "no answer within", EARLY_PROBE_MS);
+	if (nobody_comes(job))
+		return end_job(job, FETCH_SLOW, "the disk does not answer");
+	if (deadline_ms && deadline_ms < *next_ms)
+		*next_ms = deadline_ms;
+	if (job->is_early && !job->pace.has_bytes && early_ms < *next_ms)
+		*next_ms = early_ms;
+	return job->state == JOB_RUNNING &&
+	       has_stalled(job, fetcher->silence_timeout_ms, now_ms, next_ms);
+}
+
+static void take_out(struct job *job)
+{
+	struct origin *origin = job->origin;
+
+	if (job->state == JOB_QUEUED) {
+		list_remove(&job->queue);
+		job->state = JOB_ENDED;
+		if (origin->url.is_local)
+			origin->fetcher->file_queued--;
+	} else if (origin->url.is_local) {
+		files_abandon(job);
+	}
+}
+
+struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms)
+{
+	struct job *ended = NULL;
+	uint64_t next_ms = UINT64_MAX;
+
+	scoped_lock(&fetcher->lock);
+	if (now_ms < fetcher->next_look_ms)
+		return NULL;
+	fetcher->next_look_ms = UINT64_MAX;
+	for (struct list *item = fetcher->jobs.next; item != &fetcher->jobs;
+	     item = item->next) {
+		struct job *job = list_item(item, struct job, all);
+
+		if (!has_ended(fetcher, job, now_ms, &next_ms))
+			continue;
+		if (job->state == JOB_CALLING) {
+			/* The file thread sees it too, after its callback. */
+			if (now_ms + CALLING_LOOK_MS < next_ms)
+				next_ms = now_ms + CALLING_LOOK_MS;
+			continue;
+		}
+		take_out(job);
+		job->next_ended = ended;
+		ended = job;
+	}
+	look_by(fetcher, next_ms);
+	return ended;
+}
