@@ -10,6 +10,7 @@ unit_tests = \
 	%D%/unit/test-codec \
 	%D%/unit/test-digest \
 	%D%/unit/test-head \
+	%D%/unit/test-limits \
 	%D%/unit/test-pack \
 	%D%/unit/test-places \
 	%D%/unit/test-recipe \
