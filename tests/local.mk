@@ -5,6 +5,7 @@
 
 unit_tests = \
 	%D%/unit/test-catalog \
+	%D%/unit/test-catalog-bad \
 	%D%/unit/test-catalog-writer \
 	%D%/unit/test-chunker \
 	%D%/unit/test-codec \

@@ -337,15 +337,15 @@ static int check_blob(struct check *check, uint32_t index)
 	struct catalog_blob blob;
 	const char *fault;
 
-	if (!is_zero(record + BLOB_ZERO, 6) || (kind != BLOB_INLINE && count != 0) ||
-	    (kind == BLOB_RECIPE && first != 0))
-		return bad(check, "blob", index, "unused bytes set");
 	if (kind == BLOB_REFERENCE && !claim_run(check, CATALOG_REFERENCES, first, 1))
 		return bad(check, "blob", index, "reference out of order");
 	catalog_get_blob(check->catalog, index, &blob);
 	fault = catalog_blob_fault(&blob);
 	if (fault)
 		return bad(check, "blob", index, fault);
+	if (!is_zero(record + BLOB_ZERO, 6) || (kind != BLOB_INLINE && count != 0) ||
+	    (kind == BLOB_RECIPE && first != 0))
+		return bad(check, "blob", index, "unused bytes set");
 	if (kind == BLOB_INLINE)
 		return check_inline(check, index, &blob);
 	return kind == BLOB_REFERENCE ? check_reference(check, first) : 0;
