@@ -124,6 +124,10 @@ def recipes():
         "count": lambda d: put(d, 24, struct.pack("<Q", 8192)),
         "order": lambda d: put(d, 72, struct.pack("<Q", 1 << 40)),
         "sum": lambda d: put(d, 152, struct.pack("<Q", 1)),
+        "blob-bytes": lambda d: put(d, 16, struct.pack("<Q", struct.unpack(
+            "<Q", d[16:24])[0] + 1)),
+        "page-empty": lambda d: put(d, 72, d[112:120]),
+        "page-few-bytes": lambda d: put(d, 72, struct.pack("<Q", 4095)),
         "short": lambda d: d[:-40],
     })
 
@@ -294,6 +298,7 @@ def heads():
         "first-line": sub("larder head 1", "larder head 1 "),
         "crlf": lambda d: d.replace("\n", "\r\n"),
         "nul": sub("entries: ", "entries: \0"),
+        "control": sub("serial", "future: a\1b\nserial"),
         "no-dataset": lambda d: d.replace(line[1], ""),
         "no-catalog": lambda d: d.replace(line[2], ""),
         "no-entries": lambda d: d.replace(line[3], ""),

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -196,28 +197,47 @@ static void test_refuses_lies(void **state)
 		const char *what;
 		size_t at;
 		uint8_t value;
+		bool is_plausible; /* seen only when it is decompressed */
 	} cases[] = {
-		{ "skippable frame", 0, 0x50 },
-		{ "frame of zstd 0.7", 0, 0x27 },
-		{ "no content size", 4, 0x00 },
-		{ "reserved bit", 4, 0x28 },
-		{ "dictionary", 4, 0x21 },
-		{ "larger size", 5, 33 },
-		{ "smaller size", 5, 31 },
-		{ "not the last block", 6, 32 << 3 & 0xff },
-		{ "reserved block type", 6, (32 << 3 & 0xff) | 7 },
-		{ "block too long", 8, 1 },
-		{ "other bytes", 20, '!' },
+		{ "skippable frame", 0, 0x50, false },
+		{ "frame of zstd 0.7", 0, 0x27, false },
+		{ "no content size", 4, 0x00, false },
+		{ "reserved bit", 4, 0x28, false },
+		{ "dictionary", 4, 0x21, false },
+		{ "larger size", 5, 33, false },
+		{ "smaller size", 5, 31, true },
+		{ "not the last block", 6, 32 << 3 & 0xff, false },
+		{ "reserved block type", 6, (32 << 3 & 0xff) | 7, false },
+		{ "block too long", 8, 1, false },
+		{ "other bytes", 20, '!', true },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint8_t frame[64];
 		size_t len = good_frame(frame);
+		uint64_t size;
 
 		frame[cases[i].at] = cases[i].value;
+		assert_int_equal(codec_plain_size(frame, len, &size),
+				 cases[i].is_plausible ? 0 : -EBADMSG);
 		assert_int_equal(open_frame(frame, len, PLAIN_BYTES), -EBADMSG);
 	}
+}
+
+/* The frame that data starts with; what follows is the caller's. */
+static void test_frame_length(void **state)
+{
+	uint8_t frames[128];
+	size_t len = good_frame(frames);
+	uint64_t size;
+
+	(void)state;
+	good_frame(frames + len);
+	assert_int_equal(codec_frame_length(frames, 2 * len, &size), len);
+	assert_int_equal(size, PLAIN_BYTES);
+	assert_int_equal(codec_frame_length(frames, len, &size), len);
+	assert_int_equal(codec_frame_length(frames, len - 1, &size), -EBADMSG);
 }
 
 static void test_refuses_other_size_and_digest(void **state)
@@ -328,6 +348,7 @@ int main(void)
 		cmocka_unit_test(test_good_frame),
 		cmocka_unit_test(test_refuses_cut_and_trailing_bytes),
 		cmocka_unit_test(test_refuses_lies),
+		cmocka_unit_test(test_frame_length),
 		cmocka_unit_test(test_refuses_other_size_and_digest),
 		cmocka_unit_test(test_refuses_a_dictionary),
 		cmocka_unit_test(test_declared_size_is_bounded_by_blocks),

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "format/codec.h"
@@ -168,6 +169,24 @@ static void test_refuses_bad_files(void **state)
 	assert_true(data_each("bad-pack-*", refuse) >= 20);
 }
 
+/* A trailer that speaks of another table than the one at hand. */
+static void test_table_must_be_the_trailers(void **state)
+{
+	struct pack_record *records;
+	struct digest id;
+	uint32_t count;
+	size_t len;
+	uint8_t *data = data_read("good/pack", &len);
+
+	(void)state;
+	store_le64(data + len - 24, 150 + 48);
+	store_le64(data + len - 16, len - 150 - 48);
+	assert_int_equal(pack_table_parse(data + 150, len - 150, 150, &records,
+					  &count, &id, NULL),
+			 -EBADMSG);
+	free(data);
+}
+
 static void test_write_refuses(void **state)
 {
 	struct pack_record good[2] = {
@@ -207,6 +226,7 @@ int main(void)
 		cmocka_unit_test(test_zstd_tool_accepts_a_pack),
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_refuses_bad_files),
+		cmocka_unit_test(test_table_must_be_the_trailers),
 		cmocka_unit_test(test_write_refuses),
 	};
 

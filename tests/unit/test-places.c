@@ -170,6 +170,18 @@ static void test_refuses_bad_files(void **state)
 	assert_true(data_each("bad-places-*", refuse) >= 30);
 }
 
+/* Pages that end before the file does are seen in the head already. */
+static void test_pages_fill_the_file(void **state)
+{
+	struct places_head *head;
+	size_t len;
+	uint8_t *data = data_read("bad-places-file-bytes", &len);
+
+	(void)state;
+	assert_int_equal(places_head_parse(data, len, &head, NULL), -EBADMSG);
+	free(data);
+}
+
 static void test_write_refuses(void **state)
 {
 	static const struct place bad[] = {
@@ -205,6 +217,7 @@ int main(void)
 		cmocka_unit_test(test_round_trips),
 		cmocka_unit_test(test_golden_file),
 		cmocka_unit_test(test_refuses_bad_files),
+		cmocka_unit_test(test_pages_fill_the_file),
 		cmocka_unit_test(test_write_refuses),
 	};
 
