@@ -27,6 +27,7 @@ check_LIBRARIES += %D%/unit/libunit.a
 %C%_unit_libunit_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 
 fuzz_targets = \
+	%D%/fuzz/fuzz-catalog \
 	%D%/fuzz/fuzz-codec \
 	%D%/fuzz/fuzz-head \
 	%D%/fuzz/fuzz-pack \
@@ -34,6 +35,7 @@ fuzz_targets = \
 	%D%/fuzz/fuzz-recipe \
 	$(NULL)
 
+%C%_fuzz_fuzz_catalog_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_codec_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_head_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_pack_LDADD = $(FUZZ_LIBS)
