@@ -4,6 +4,7 @@
 # line in dist_check_SCRIPTS. One a line, sorted.
 
 unit_tests = \
+	%D%/unit/test-answer \
 	%D%/unit/test-catalog \
 	%D%/unit/test-catalog-bad \
 	%D%/unit/test-catalog-writer \
@@ -12,9 +13,13 @@ unit_tests = \
 	%D%/unit/test-digest \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
+	%D%/unit/test-origins \
 	%D%/unit/test-pack \
 	%D%/unit/test-places \
 	%D%/unit/test-recipe \
+	%D%/unit/test-retry \
+	%D%/unit/test-source \
+	%D%/unit/test-url \
 	$(NULL)
 
 # What several unit tests share: sources of a library they all link.

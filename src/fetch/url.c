@@ -122,8 +122,10 @@ static int parse_http(const char *text, struct url_base *ret, struct err *err)
 
 	if (!url)
 		return out_of_memory(err);
-	if (curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS) !=
-	    CURLUE_OK)
+	/* libcurl takes the first part of http:///a/b as host. */
+	if (strstr(text, ":///") ||
+	    curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS) !=
+		    CURLUE_OK)
 		return err_set(err, EINVAL, "not a valid URL");
 	if (strpbrk(text, "?#") || has_part(url, CURLUPART_QUERY) ||
 	    has_part(url, CURLUPART_FRAGMENT))
