@@ -20,6 +20,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/blob-table.c \
 	%D%/cache/blobs.c \
 	%D%/cache/blobs.h \
+	%D%/cache/cache.c \
 	%D%/cache/cache.h \
 	%D%/cache/claims.c \
 	%D%/cache/claims.h \
@@ -34,14 +35,18 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/index.c \
 	%D%/cache/index.h \
 	%D%/cache/internal.h \
+	%D%/cache/keeper.c \
+	%D%/cache/keeper.h \
 	%D%/cache/layout.c \
 	%D%/cache/layout.h \
+	%D%/cache/objects.c \
 	%D%/cache/recorder.c \
 	%D%/cache/recorder.h \
 	%D%/cache/rows.c \
 	%D%/cache/rows.h \
 	%D%/cache/space.c \
 	%D%/cache/space.h \
+	%D%/cache/units.c \
 	%D%/dataset/budget.c \
 	%D%/dataset/budget.h \
 	%D%/dataset/dataset.h \

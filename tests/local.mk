@@ -5,6 +5,7 @@
 
 unit_tests = \
 	%D%/unit/test-answer \
+	%D%/unit/test-cache \
 	%D%/unit/test-catalog \
 	%D%/unit/test-catalog-bad \
 	%D%/unit/test-catalog-writer \
@@ -25,6 +26,7 @@ unit_tests = \
 # What several unit tests share: sources of a library they all link.
 check_LIBRARIES += %D%/unit/libunit.a
 %C%_unit_libunit_a_SOURCES = \
+	%D%/unit/cache-env.h \
 	%D%/unit/catalog-model.c \
 	%D%/unit/catalog-model.h \
 	%D%/unit/data.h \

@@ -71,6 +71,10 @@ void cache_blob_close(struct cache_blob *blob);
  */
 int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset, uint32_t length);
 
+/* The caller found the unit's bytes bad or cut short after all (a failed read,
+ * another digest): forget it. Counted with the dropped ones. */
+void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length);
+
 /*
  * A descriptor from which bytes [offset, ...) can be read or spliced at
  * *ret_fd_offset, for up to *ret_len bytes (a segment's end; else the blob's).
@@ -84,14 +88,16 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
  * return, recorded in the index by a group commit soon after, then
  * recorded(arg) is called once on a cache thread (also when recording failed).
  * data NULL means all zero: a hole is left. -ENOSPC, -EDQUOT, -EROFS, -EIO...: nothing was
- * stored and recorded is not called; the caller goes on from memory.
+ * stored and recorded is not called; the caller goes on from memory. -ESTALE: the
+ * blob's file was lost; what is sound stays readable, close and open again to store.
  */
 int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   const void *data, uint32_t length,
 		   void (*recorded)(void *arg), void *arg);
 
-/* Look at the index again for units another process may have put: after
- * cache_wait. 1 if present now (not yet checked), else 0. */
+/* Whether the unit is in the index by now, put by any process; after cache_wait
+ * and after a claim was won. 1 if present (not yet checked), else 0. Unlike
+ * cache_blob_has it reads no data. */
 int cache_blob_recheck(struct cache_blob *blob, uint64_t unit);
 
 uint64_t cache_blob_bytes_present(struct cache_blob *blob);
@@ -102,14 +108,21 @@ bool cache_blob_complete(struct cache_blob *blob);
 int cache_claim(struct cache *cache, const struct digest *unit);     /* 1 ours, 0 another process has it */
 void cache_unclaim(struct cache *cache, const struct digest *unit);  /* and wake waiters */
 void cache_progress(struct cache *cache, const struct digest *unit); /* bytes arrived */
+/* Any value; another one a while later means that bytes arrived. */
 uint32_t cache_progress_read(struct cache *cache, const struct digest *unit);
-/* Sleep until any process recorded or unclaimed something, or time-out. */
+/* Sleep until any process recorded or unclaimed something, or time-out. What
+ * happened since the last call returned counts, so a caller that looks and then
+ * waits misses nothing; meant for one thread. */
 void cache_wait(struct cache *cache, uint32_t timeout_ms);
 
 /* ---- usage and counters, for status */
 struct cache_usage {
 	uint64_t used_bytes, limit_bytes, disk_free_bytes;
 	uint64_t blob_files, units_dropped_corrupt, puts_failed;
+	uint64_t blobs_lost;    /* recorded, but the file was not there */
+	uint64_t blobs_evicted; /* by this process */
+	bool records;           /* false: the index cannot be written (now) */
+	int64_t index_holder;   /* pid of the process that blocks it, or 0 */
 };
 void cache_usage(struct cache *cache, struct cache_usage *ret);
 

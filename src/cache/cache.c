@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and closing a cache, and the door's small calls. What can be done
+ * without is done without: no index (damaged disk, a stopped process holding
+ * its gate), no claims, no right to write; each costs speed and says so once.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "cache/files.h"
+#include "cache/internal.h"
+#include "cache/layout.h"
+
+/* LMDB keeps a few hundred bytes per level on the stack, and little else
+ * here is large. */
+#define STACK_BYTES (512u << 10)
+
+void cond_init_monotonic(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	int r;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(ret_thread, &attr, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -r;
+}
+
+/* ---- open */
+
+static int open_index_gated(struct cache *cache, const char *path,
+			    struct err *err)
+{
+	int flags = 0, r;
+
+	if (cache->is_readonly)
+		return index_open(path, INDEX_OPEN_READONLY, &cache->index,
+				  err);
+	r = gate_enter(cache->gate_fd, GATE_WRITER, GATE_TIMEOUT_MS);
+	if (r < 0)
+		flags = INDEX_OPEN_EXISTING;
+	r = index_open(path, flags, &cache->index, err);
+	if (!flags)
+		gate_leave(cache->gate_fd, GATE_WRITER);
+	return r;
+}
+
+/* Failure only means that nothing is recorded. */
+static void open_index(struct cache *cache)
+{
+	_cleanup_free_ char *path = NULL;
+	struct err err = { "" };
+	uint64_t used;
+	int r;
+
+	if (asprintf(&path, "%s/" LAYOUT_INDEX, cache->dir) < 0) {
+		path = NULL;
+		return;
+	}
+	r = cache->is_readonly ? 0 : gate_enter(cache->gate_fd, GATE_OPENER,
+						GATE_TIMEOUT_MS);
+	if (r == 0) {
+		r = open_index_gated(cache, path, &err);
+		if (!cache->is_readonly)
+			gate_leave(cache->gate_fd, GATE_OPENER);
+	} else if (r == -EAGAIN) {
+		err_set(&err, EAGAIN, "a stopped process holds it");
+	}
+	if (r < 0)
+		log_warning("going on without the index of what is cached: "
+			    "dir=%s reason=%s", cache->dir, err_text(&err, r));
+	else if (index_used(cache->index, &used) == 0)
+		atomic_store(&cache->space.used, used);
+}
+
+static int open_parts(struct cache *cache, const struct cache_options *options,
+		      struct err *err)
+{
+	char limit[FORMAT_MAX], min_free[FORMAT_MAX];
+	int fd, r;
+
+	r = space_init(&cache->space, cache->dirfd, options->limit_bytes,
+		       options->min_free_bytes);
+	if (r < 0)
+		return err_set(err, -r, "cannot ask the size of the disk "
+			       "under '%s': %s", cache->dir, strerror(-r));
+	if (cache->space.limits.is_clamped)
+		log_warning("limits fit to the disk: dir=%s size=%s "
+			    "min-free=%s", cache->dir,
+			    format_size(cache->space.limits.limit_bytes, limit),
+			    format_size(cache->space.limits.min_free_bytes,
+					min_free));
+	if (cache->is_readonly)
+		log_warning("cache cannot be written, using what is there: "
+			    "dir=%s", cache->dir);
+	else
+		cache->gate_fd = open_regular(cache->dirfd, LAYOUT_GATE,
+					      O_RDWR | O_CREAT, 0600);
+	claims_open(&cache->claims, cache->is_readonly ? -1 : cache->dirfd);
+	fd = openat(cache->dirfd, "blobs",
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = blob_table_init(&cache->blobs, fd);
+	if (r < 0)
+		return r;
+	if (!cache->is_readonly)
+		layout_ballast_make(cache->dirfd);
+	open_index(cache);
+	r = recorder_start(&cache->recorder, cache);
+	if (r == 0)
+		r = keeper_start(&cache->keeper, cache);
+	if (r < 0)
+		return err_set(err, -r, "cannot start threads for cache '%s': "
+			       "%s", cache->dir, strerror(-r));
+	return 0;
+}
+
+int cache_open(const struct cache_options *options, struct cache **ret,
+	       struct err *err)
+{
+	struct cache *cache = calloc(1, sizeof(*cache));
+	int r;
+
+	if (!cache)
+		return err_set(err, ENOMEM, "cannot open cache '%s': out of "
+			       "memory", options->dir);
+	cache->dirfd = cache->gate_fd = cache->blobs.dirfd = -1;
+	cache->claims.fd = cache->claims.wake_fd = -1;
+	atomic_store(&cache->now_s, wall_seconds());
+	r = layout_open(options->dir, &cache->dir, &cache->dirfd,
+			&cache->is_readonly, err);
+	if (r < 0) {
+		free(cache);
+		return r;
+	}
+	r = open_parts(cache, options, err);
+	if (r < 0) {
+		cache_close(cache);
+		return r;
+	}
+	*ret = cache;
+	return 0;
+}
+
+void cache_close(struct cache *cache)
+{
+	if (!cache)
+		return;
+	keeper_stop(&cache->keeper);
+	blob_table_trim(&cache->blobs, INT64_MAX);
+	recorder_stop(&cache->recorder);
+	blob_table_release(&cache->blobs);
+	index_close(cache->index);
+	claims_close(&cache->claims);
+	space_release(&cache->space);
+	if (cache->gate_fd >= 0)
+		close(cache->gate_fd);
+	close(cache->dirfd);
+	free(cache->dir);
+	free(cache);
+}
+
+const char *cache_dir(const struct cache *cache)
+{
+	return cache->dir;
+}
+
+/* ---- claims */
+
+int cache_claim(struct cache *cache, const struct digest *unit)
+{
+	return claims_take(&cache->claims, unit);
+}
+
+void cache_unclaim(struct cache *cache, const struct digest *unit)
+{
+	claims_drop(&cache->claims, unit);
+}
+
+void cache_progress(struct cache *cache, const struct digest *unit)
+{
+	claims_progress(&cache->claims, unit);
+}
+
+uint32_t cache_progress_read(struct cache *cache, const struct digest *unit)
+{
+	return claims_progress_read(&cache->claims, unit);
+}
+
+void cache_wait(struct cache *cache, uint32_t timeout_ms)
+{
+	claims_wait(&cache->claims, timeout_ms);
+}
+
+/* ---- */
+
+void cache_usage(struct cache *cache, struct cache_usage *ret)
+{
+	uint64_t used = atomic_load(&cache->space.used);
+
+	if (cache_has_index(cache))
+		(void)index_used(cache->index, &used);
+	*ret = (struct cache_usage){
+		.used_bytes = used + atomic_load(&cache->space.unrecorded),
+		.limit_bytes = cache->space.limits.limit_bytes,
+		.disk_free_bytes = space_free_bytes(&cache->space),
+		.blob_files = cache_has_index(cache) ?
+				      index_blob_count(cache->index) : 0,
+		.units_dropped_corrupt =
+			atomic_load(&cache->units_dropped_corrupt),
+		.puts_failed = atomic_load(&cache->puts_failed),
+		.blobs_lost = atomic_load(&cache->blobs_lost),
+		.blobs_evicted = atomic_load(&cache->blobs_evicted),
+		.records = !cache->is_readonly && cache_has_index(cache) &&
+			   !atomic_load(&cache->recorder.is_suspended),
+	};
+	if (atomic_load(&cache->recorder.is_suspended))
+		ret->index_holder = gate_holder(cache->gate_fd);
+}

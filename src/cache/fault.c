@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Faults in mapped files become an error of the call that hit them. LMDB
+ * reads its file through a mapping; a disk that dies or a file that is
+ * truncated would otherwise kill the whole mount. SA_NODEFER keeps the
+ * signal mask as it is, so that the jump need not save and restore it and a
+ * guarded call costs no system call. The handler is process-wide by nature;
+ * the jump target belongs to a thread.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+
+#include "cache/fault.h"
+
+static _Thread_local sigjmp_buf fault_jump;
+static _Thread_local volatile sig_atomic_t fault_is_guarded;
+static struct sigaction fault_previous;
+
+static void fault_signal(int signal, siginfo_t *info, void *context)
+{
+	struct sigaction plain = { .sa_handler = SIG_DFL };
+
+	fault_raise();
+	if (fault_previous.sa_flags & SA_SIGINFO) {
+		fault_previous.sa_sigaction(signal, info, context);
+		return;
+	}
+	if (fault_previous.sa_handler != SIG_DFL &&
+	    fault_previous.sa_handler != SIG_IGN) {
+		fault_previous.sa_handler(signal);
+		return;
+	}
+	/* Returning runs the faulting instruction again, now for good. */
+	sigaction(signal, &plain, NULL);
+}
+
+static void fault_install_once(void)
+{
+	struct sigaction action = { .sa_sigaction = fault_signal };
+
+	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGBUS, &action, &fault_previous);
+}
+
+void fault_install(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fault_install_once);
+}
+
+void fault_raise(void)
+{
+	if (!fault_is_guarded)
+		return;
+	fault_is_guarded = 0;
+	siglongjmp(fault_jump, 1);
+}
+
+int fault_guard(int (*fn)(void *arg), void *arg)
+{
+	int r;
+
+	if (sigsetjmp(fault_jump, 0))
+		return -EFAULT;
+	fault_is_guarded = 1;
+	r = fn(arg);
+	fault_is_guarded = 0;
+	return r;
+}

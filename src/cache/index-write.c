@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Write transactions of the index: a batch of small changes, applied in
+ * order. The row of the blob and of the units last touched are kept decoded
+ * until another one is needed, so that a run of records for one blob writes
+ * each row once. Every change names a generation and is void for any other:
+ * a process that was stopped for an hour cannot harm the present.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "cache/fault.h"
+#include "cache/index-private.h"
+
+/* Rows of units one transaction deletes for a dropped blob. */
+#define DROP_ROWS_MAX INDEX_OPS_MAX
+
+struct batch {
+	struct index *index;
+	struct index_op *ops;
+	size_t count;
+	MDB_txn *txn;
+	struct digest id;      /* of the two rows kept */
+	bool has_blob, blob_is_dirty;
+	struct blob_row blob;
+	bool has_units, units_is_dirty;
+	uint32_t units_number;
+	struct units_row units;
+	uint64_t used;
+};
+
+static int units_flush(struct batch *batch)
+{
+	uint8_t bytes[ROW_UNITS_KEY_BYTES];
+	uint8_t row[ROW_UNITS_MAX];
+	MDB_val key = { sizeof(bytes), bytes }, value = { 0, row };
+
+	if (!batch->has_units || !batch->units_is_dirty)
+		return 0;
+	row_units_key(&batch->id, batch->units_number, bytes);
+	value.mv_size = units_row_encode(&batch->units, row);
+	batch->units_is_dirty = false;
+	return mdb_put(batch->txn, batch->index->units, &key, &value, 0);
+}
+
+static int blob_flush(struct batch *batch)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	uint8_t row[ROW_BLOB_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value = { sizeof(row), row };
+
+	if (!batch->has_blob || !batch->blob_is_dirty)
+		return 0;
+	row_key(&batch->id, bytes);
+	blob_row_encode(&batch->blob, row);
+	batch->blob_is_dirty = false;
+	return mdb_put(batch->txn, batch->index->blobs, &key, &value, 0);
+}
+
+static int rows_flush(struct batch *batch)
+{
+	int rc = units_flush(batch);
+
+	return rc ? rc : blob_flush(batch);
+}
+
+/* Keep the blob's row; batch->has_blob tells whether there is one. */
+static int blob_load(struct batch *batch, const struct digest *id)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	int rc;
+
+	if (batch->has_blob && digest_equal(&batch->id, id))
+		return 0;
+	rc = rows_flush(batch);
+	if (rc)
+		return rc;
+	batch->has_blob = batch->has_units = false;
+	batch->id = *id;
+	row_key(id, bytes);
+	rc = mdb_get(batch->txn, batch->index->blobs, &key, &value);
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	if (rc)
+		return rc;
+	batch->has_blob = blob_row_decode(value.mv_data, value.mv_size,
+					  &batch->blob) == 0;
+	return 0;
+}
+
+static int units_load(struct batch *batch, uint64_t unit)
+{
+	uint32_t number = (uint32_t)(unit / ROW_UNITS);
+	uint32_t count = units_row_count(batch->blob.unit_count, number);
+	uint8_t bytes[ROW_UNITS_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	int rc;
+
+	if (batch->has_units && batch->units_number == number)
+		return 0;
+	rc = units_flush(batch);
+	if (rc)
+		return rc;
+	batch->has_units = false;
+	row_units_key(&batch->id, number, bytes);
+	rc = mdb_get(batch->txn, batch->index->units, &key, &value);
+	if (rc && rc != MDB_NOTFOUND)
+		return rc;
+	if (rc == MDB_NOTFOUND ||
+	    units_row_decode(value.mv_data, value.mv_size, count,
+			     &batch->units) < 0 ||
+	    batch->units.gen != batch->blob.gen) {
+		memset(&batch->units, 0, sizeof(batch->units));
+		batch->units.gen = batch->blob.gen;
+		batch->units.count = count;
+	}
+	batch->units_number = number;
+	batch->has_units = true;
+	return 0;
+}
+
+static void set_disk_bytes(struct batch *batch, uint64_t disk_bytes)
+{
+	uint64_t old = batch->blob.disk_bytes;
+
+	batch->used = batch->used > old ? batch->used - old : 0;
+	batch->used += disk_bytes;
+	batch->blob.disk_bytes = disk_bytes;
+}
+
+static int apply_record(struct batch *batch, struct index_op *op)
+{
+	uint64_t bit = UINT64_C(1) << (op->unit % 64);
+	uint64_t *word;
+	int rc;
+
+	if (!batch->has_blob && !op->may_create) {
+		op->result = -ESTALE; /* evicted meanwhile */
+		return 0;
+	}
+	if (!batch->has_blob) {
+		batch->has_blob = true;
+		batch->has_units = false;
+		batch->blob = (struct blob_row){
+			.gen = op->gen,
+			.blob_bytes = op->blob_bytes,
+			.unit_count = op->unit_count,
+			.segment_bytes = op->segment_bytes,
+			.last_use = op->last_use,
+		};
+	} else if (batch->blob.gen != op->gen ||
+		   batch->blob.unit_count != op->unit_count) {
+		op->result = -ESTALE;
+		return 0;
+	}
+	if (op->unit >= batch->blob.unit_count) {
+		op->result = -EINVAL;
+		return 0;
+	}
+	rc = units_load(batch, op->unit);
+	if (rc)
+		return rc;
+	word = &batch->units.present[op->unit % ROW_UNITS / 64];
+	if (!(*word & bit)) {
+		*word |= bit;
+		batch->blob.present_units++;
+		batch->blob.present_bytes += op->length;
+	}
+	batch->units.checksums[op->unit % ROW_UNITS] = op->checksum;
+	batch->units_is_dirty = true;
+	set_disk_bytes(batch, op->disk_bytes ? op->disk_bytes :
+					       batch->blob.present_bytes);
+	if (op->last_use > batch->blob.last_use)
+		batch->blob.last_use = op->last_use;
+	batch->blob_is_dirty = true;
+	return 0;
+}
+
+static int apply_drop_unit(struct batch *batch, struct index_op *op)
+{
+	uint64_t bit = UINT64_C(1) << (op->unit % 64);
+	uint64_t *word, bytes;
+	int rc;
+
+	if (!batch->has_blob || batch->blob.gen != op->gen ||
+	    op->unit >= batch->blob.unit_count) {
+		op->result = -ESTALE;
+		return 0;
+	}
+	rc = units_load(batch, op->unit);
+	if (rc)
+		return rc;
+	word = &batch->units.present[op->unit % ROW_UNITS / 64];
+	if (!(*word & bit))
+		return 0;
+	*word &= ~bit;
+	batch->units_is_dirty = true;
+	bytes = batch->blob.present_bytes;
+	batch->blob.present_bytes = bytes > op->length ? bytes - op->length : 0;
+	if (batch->blob.present_units > 0)
+		batch->blob.present_units--;
+	batch->blob_is_dirty = true;
+	return 0;
+}
+
+/* Delete rows of units of generation op->gen, starting at row op->unit. */
+static int drop_units(struct batch *batch, struct index_op *op)
+{
+	uint8_t bytes[ROW_UNITS_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	MDB_cursor *cursor;
+	unsigned int seen = 0;
+	int rc = mdb_cursor_open(batch->txn, batch->index->units, &cursor);
+
+	if (rc)
+		return rc;
+	row_units_key(&op->id, (uint32_t)op->unit, bytes);
+	rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+	while (rc == 0 && key.mv_size == ROW_UNITS_KEY_BYTES &&
+	       !memcmp(key.mv_data, bytes, ROW_KEY_BYTES)) {
+		const uint8_t *tail = (uint8_t *)key.mv_data + ROW_KEY_BYTES;
+
+		if (++seen > DROP_ROWS_MAX) {
+			op->unit = (uint64_t)tail[0] << 24 | tail[1] << 16 |
+				   tail[2] << 8 | tail[3];
+			op->result = 1;
+			break;
+		}
+		if (value.mv_size >= 8 && load_le64(value.mv_data) == op->gen)
+			rc = mdb_cursor_del(cursor, 0);
+		if (rc == 0)
+			rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static int apply_drop_blob(struct batch *batch, struct index_op *op)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes };
+	int rc;
+
+	rc = rows_flush(batch);
+	if (rc)
+		return rc;
+	batch->has_units = false;
+	if (batch->has_blob && batch->blob.gen == op->gen) {
+		set_disk_bytes(batch, 0);
+		batch->has_blob = false;
+		row_key(&op->id, bytes);
+		rc = mdb_del(batch->txn, batch->index->blobs, &key, NULL);
+		if (rc && rc != MDB_NOTFOUND)
+			return rc;
+	}
+	return drop_units(batch, op);
+}
+
+static int apply(struct batch *batch, struct index_op *op)
+{
+	int rc = 0;
+
+	op->result = 0;
+	if (op->kind == INDEX_NOTHING)
+		return 0;
+	if (op->kind == INDEX_ADD_USED) {
+		if (op->delta < 0 && batch->used < (uint64_t)-op->delta)
+			batch->used = 0;
+		else
+			batch->used += (uint64_t)op->delta;
+		return 0;
+	}
+	rc = blob_load(batch, &op->id);
+	if (rc)
+		return rc;
+	switch (op->kind) {
+	case INDEX_RECORD:
+		return apply_record(batch, op);
+	case INDEX_DROP_UNIT:
+		return apply_drop_unit(batch, op);
+	case INDEX_DROP_BLOB:
+		return apply_drop_blob(batch, op);
+	case INDEX_TOUCH:
+		if (batch->has_blob && batch->blob.gen == op->gen &&
+		    op->last_use > batch->blob.last_use) {
+			batch->blob.last_use = op->last_use;
+			batch->blob_is_dirty = true;
+		}
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int used_load(struct batch *batch, uint64_t *ret)
+{
+	MDB_val key = { sizeof("used") - 1, (void *)"used" }, value;
+	int rc = mdb_get(batch->txn, batch->index->meta, &key, &value);
+
+	*ret = rc == 0 && value.mv_size == 8 ? load_le64(value.mv_data) : 0;
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static int used_store(struct batch *batch)
+{
+	uint8_t bytes[8];
+	MDB_val key = { sizeof("used") - 1, (void *)"used" };
+	MDB_val value = { sizeof(bytes), bytes };
+
+	store_le64(bytes, batch->used);
+	return mdb_put(batch->txn, batch->index->meta, &key, &value, 0);
+}
+
+static int write_guarded(void *arg)
+{
+	struct batch *batch = arg;
+	uint64_t used_before = 0;
+	int rc = mdb_txn_begin(batch->index->env, NULL, 0, &batch->txn);
+
+	if (rc)
+		return rc;
+	rc = used_load(batch, &used_before);
+	batch->used = used_before;
+	for (size_t i = 0; i < batch->count && rc == 0; i++)
+		rc = apply(batch, &batch->ops[i]);
+	if (rc == 0)
+		rc = rows_flush(batch);
+	if (rc == 0 && batch->used != used_before)
+		rc = used_store(batch);
+	if (rc == 0)
+		return mdb_txn_commit(batch->txn);
+	mdb_txn_abort(batch->txn);
+	return rc;
+}
+
+int index_write(struct index *index, struct index_op *ops, size_t count,
+		uint64_t *ret_used)
+{
+	struct batch batch = { .index = index, .ops = ops, .count = count };
+	int rc;
+
+	if (index_is_dead(index))
+		return -EIO;
+	if (index->is_readonly)
+		return -EROFS;
+	scoped_lock(&index->write_lock);
+	rc = fault_guard(write_guarded, &batch);
+	if (rc)
+		return index_error(index, rc);
+	*ret_used = batch.used;
+	return 0;
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The index in LMDB: opening, look-ups, dead or alive. LMDB's own locks wait
+ * without bound and would let one stopped process stop all, so they are only
+ * taken where our own gate, which is tried for a bounded time, is held:
+ * opening and clearing readers (reader mutex) and write transactions (writer
+ * mutex). Look-ups renew read transactions made at open, which takes no lock.
+ * Only one environment per directory may exist in a process, hence the list
+ * of open ones, the only global here. Write transactions: index-write.c.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <lmdb.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "cache/fault.h"
+#include "cache/index-private.h"
+
+/* Address space, not memory; smaller ones where it is limited (ulimit -v,
+ * valgrind). */
+static const size_t map_sizes[] = {
+	(size_t)(UINT64_C(64) << 30), (size_t)1 << 30, (size_t)256 << 20,
+};
+
+/* Four per process: slots for 1,000 processes. */
+#define READER_SLOTS 4096
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct index *open_indexes; /* guarded by open_lock */
+
+int index_error(struct index *index, int rc)
+{
+	switch (rc) {
+	case MDB_SUCCESS:
+		return 0;
+	case MDB_NOTFOUND:
+		return -ENOENT;
+	case MDB_MAP_FULL:
+	case ENOSPC:
+	case EDQUOT:
+		return -ENOSPC;
+	case ENOMEM:
+		return -ENOMEM;
+	case EIO:
+		return -EIO;
+	default:
+		break;
+	}
+	/* Damaged pages, a panic of the library, a fault in the mapping. */
+	if (!atomic_exchange(&index->is_dead, true))
+		log_warning("index lost, going on without recording: dir=%s "
+			    "reason=%s", index->path,
+			    rc == -EFAULT ? "the file failed underneath" :
+					    mdb_strerror(rc));
+	return -EIO;
+}
+
+bool index_is_dead(const struct index *index)
+{
+	return atomic_load(&index->is_dead);
+}
+
+static void index_assert(MDB_env *env, const char *message)
+{
+	(void)env;
+	(void)message;
+	/* A damaged page; without the jump the library aborts the process. */
+	fault_raise();
+}
+
+/* ---- opening */
+
+static int open_tables(struct index *index, bool may_create)
+{
+	unsigned int flags = may_create ? MDB_CREATE : 0;
+	MDB_txn *txn;
+	MDB_val key = { sizeof("format") - 1, (void *)"format" };
+	MDB_val value;
+	uint8_t format[4];
+	int rc;
+
+	rc = mdb_txn_begin(index->env, NULL, may_create ? 0 : MDB_RDONLY, &txn);
+	if (rc)
+		return rc;
+	rc = mdb_dbi_open(txn, "meta", flags, &index->meta);
+	if (!rc)
+		rc = mdb_dbi_open(txn, "blobs", flags, &index->blobs);
+	if (!rc)
+		rc = mdb_dbi_open(txn, "units", flags, &index->units);
+	if (!rc)
+		rc = mdb_get(txn, index->meta, &key, &value);
+	if (!rc && (value.mv_size != 4 ||
+		    load_le32(value.mv_data) != INDEX_FORMAT))
+		rc = MDB_VERSION_MISMATCH;
+	if (rc == MDB_NOTFOUND && may_create) {
+		store_le32(format, INDEX_FORMAT);
+		value = (MDB_val){ sizeof(format), format };
+		rc = mdb_put(txn, index->meta, &key, &value, 0);
+	}
+	if (!rc)
+		return mdb_txn_commit(txn);
+	mdb_txn_abort(txn);
+	return rc;
+}
+
+static int open_readers(struct index *index)
+{
+	for (int i = 0; i < INDEX_READERS; i++) {
+		struct index_reader *reader = &index->readers[i];
+		int rc = mdb_txn_begin(index->env, NULL, MDB_RDONLY,
+				       &reader->txn);
+
+		if (rc)
+			return rc;
+		mdb_txn_reset(reader->txn);
+	}
+	return 0;
+}
+
+static int open_environment(void *arg)
+{
+	struct index *index = arg;
+	unsigned int flags = MDB_NOTLS | MDB_NOMETASYNC | MDB_NORDAHEAD;
+	int rc = ENOMEM, dead;
+
+	if (index->is_readonly)
+		flags |= MDB_RDONLY;
+	for (size_t i = 0; i < sizeof(map_sizes) / sizeof(*map_sizes); i++) {
+		rc = mdb_env_create(&index->env);
+		if (rc)
+			return rc;
+		mdb_env_set_maxdbs(index->env, 8);
+		mdb_env_set_maxreaders(index->env, READER_SLOTS);
+		mdb_env_set_assert(index->env, index_assert);
+		mdb_env_set_mapsize(index->env, map_sizes[i]);
+		rc = mdb_env_open(index->env, index->path, flags, 0600);
+		if (rc != ENOMEM)
+			break;
+		mdb_env_close(index->env);
+		index->env = NULL;
+	}
+	if (rc)
+		return rc;
+	mdb_reader_check(index->env, &dead);
+	rc = open_tables(index, false);
+	if (rc == MDB_NOTFOUND && !index->must_exist)
+		rc = open_tables(index, true);
+	return rc ? rc : open_readers(index);
+}
+
+static int close_guarded(void *arg)
+{
+	struct index *index = arg;
+
+	for (int i = 0; i < INDEX_READERS; i++)
+		if (index->readers[i].txn)
+			mdb_txn_abort(index->readers[i].txn);
+	mdb_env_close(index->env);
+	return 0;
+}
+
+static void close_environment(struct index *index)
+{
+	/* After a fault the library's state is unknown: leave it alone. */
+	if (index->env && !index_is_dead(index))
+		fault_guard(close_guarded, index);
+	index->env = NULL;
+}
+
+static bool means_damaged(int rc)
+{
+	switch (rc) {
+	case -EFAULT: /* truncated */
+	case MDB_BAD_DBI:
+	case MDB_BAD_TXN:
+	case MDB_BAD_VALSIZE:
+	case MDB_CORRUPTED:
+	case MDB_INCOMPATIBLE:
+	case MDB_INVALID:
+	case MDB_PAGE_NOTFOUND:
+	case MDB_PANIC:
+	case MDB_VERSION_MISMATCH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int move_aside(struct index *index, int rc)
+{
+	_cleanup_free_ char *aside = NULL;
+
+	if (asprintf(&aside, "%s.bad-%" PRId64 "-%ld", index->path,
+		     wall_seconds(), (long)getpid()) < 0)
+		return -ENOMEM;
+	if (rename(index->path, aside) < 0)
+		return -errno;
+	log_warning("index damaged, starting a new one: dir=%s kept=%s "
+		    "reason=%s", index->path, aside,
+		    rc == -EFAULT ? "truncated" : mdb_strerror(rc));
+	return mkdir(index->path, 0700) < 0 ? -errno : 0;
+}
+
+static struct index *index_new(const char *path, int flags)
+{
+	struct index *index = calloc(1, sizeof(*index));
+
+	if (!index)
+		return NULL;
+	index->path = strdup(path);
+	index->is_readonly = flags & INDEX_OPEN_READONLY;
+	index->must_exist = flags & (INDEX_OPEN_READONLY | INDEX_OPEN_EXISTING);
+	for (int i = 0; i < INDEX_READERS; i++)
+		pthread_mutex_init(&index->readers[i].lock, NULL);
+	pthread_mutex_init(&index->write_lock, NULL);
+	if (index->path)
+		return index;
+	free(index);
+	return NULL;
+}
+
+static void index_free(struct index *index)
+{
+	close_environment(index);
+	for (int i = 0; i < INDEX_READERS; i++)
+		pthread_mutex_destroy(&index->readers[i].lock);
+	pthread_mutex_destroy(&index->write_lock);
+	free(index->path);
+	free(index);
+}
+
+static int index_start(struct index *index, struct err *err)
+{
+	int rc = fault_guard(open_environment, index);
+
+	if (!rc)
+		return 0;
+	if (index->must_exist || !means_damaged(rc))
+		return err_set(err, rc > 0 ? rc : EIO,
+			       "cannot open the index '%s': %s", index->path,
+			       rc == -EFAULT ? "read error" : mdb_strerror(rc));
+	if (rc != -EFAULT)
+		close_environment(index);
+	index->env = NULL;
+	memset(index->readers, 0, sizeof(index->readers));
+	for (int i = 0; i < INDEX_READERS; i++)
+		pthread_mutex_init(&index->readers[i].lock, NULL);
+	rc = move_aside(index, rc);
+	if (rc < 0)
+		return err_set(err, -rc, "cannot move the damaged index '%s' "
+			       "aside", index->path);
+	rc = fault_guard(open_environment, index);
+	if (rc)
+		return err_set(err, rc > 0 ? rc : EIO,
+			       "cannot make the index '%s': %s", index->path,
+			       mdb_strerror(rc));
+	return 0;
+}
+
+int index_open(const char *path, enum index_open_flags flags,
+	       struct index **ret, struct err *err)
+{
+	struct index *index;
+	struct stat st;
+	int r;
+
+	fault_install();
+	scoped_lock(&open_lock);
+	if (stat(path, &st) < 0)
+		return err_set(err, errno, "cannot open the index '%s'", path);
+	for (index = open_indexes; index; index = index->next) {
+		if (index->device != st.st_dev || index->inode != st.st_ino ||
+		    index_is_dead(index))
+			continue;
+		index->refs++;
+		*ret = index;
+		return 0;
+	}
+	index = index_new(path, (int)flags);
+	if (!index)
+		return -ENOMEM;
+	r = index_start(index, err);
+	if (r < 0 || stat(path, &st) < 0) {
+		r = r < 0 ? r : -errno;
+		index_free(index);
+		return r;
+	}
+	index->device = st.st_dev;
+	index->inode = st.st_ino;
+	index->refs = 1;
+	index->next = open_indexes;
+	open_indexes = index;
+	*ret = index;
+	return 0;
+}
+
+void index_close(struct index *index)
+{
+	struct index **at = &open_indexes;
+
+	if (!index)
+		return;
+	scoped_lock(&open_lock);
+	if (--index->refs > 0)
+		return;
+	while (*at != index)
+		at = &(*at)->next;
+	*at = index->next;
+	index_free(index);
+}
+
+static int clear_readers_guarded(void *arg)
+{
+	struct index *index = arg;
+	int dead = 0;
+	int rc = mdb_reader_check(index->env, &dead);
+
+	if (rc == 0 && dead > 0)
+		log_debug("cleared readers that died: count=%d", dead);
+	return rc;
+}
+
+void index_clear_readers(struct index *index)
+{
+	int rc;
+
+	if (index_is_dead(index))
+		return;
+	rc = fault_guard(clear_readers_guarded, index);
+	if (rc)
+		index_error(index, rc);
+}
+
+/* ---- look-ups */
+
+static struct index_reader *reader_take(struct index *index)
+{
+	unsigned int first = atomic_fetch_add(&index->next_reader, 1);
+
+	for (unsigned int i = 0; i < INDEX_READERS; i++) {
+		struct index_reader *reader =
+			&index->readers[(first + i) % INDEX_READERS];
+
+		if (pthread_mutex_trylock(&reader->lock) == 0)
+			return reader;
+	}
+	pthread_mutex_lock(&index->readers[first % INDEX_READERS].lock);
+	return &index->readers[first % INDEX_READERS];
+}
+
+struct look_up {
+	struct index *index;
+	MDB_txn *txn;
+	int (*fn)(struct look_up *look_up);
+	const struct digest *id;
+	uint64_t gen, unit;
+	struct blob_row *row;
+	uint64_t number;
+	/* scan */
+	struct digest *after;
+	unsigned int max;
+	void (*each)(void *arg, const struct digest *id,
+		     const struct blob_row *row);
+	void *arg;
+};
+
+static int look_up_guarded(void *arg)
+{
+	struct look_up *look_up = arg;
+	int rc = mdb_txn_renew(look_up->txn);
+
+	if (rc)
+		return rc;
+	rc = look_up->fn(look_up);
+	mdb_txn_reset(look_up->txn);
+	return rc;
+}
+
+/* 1 found, 0 not found, negative errno. */
+static int look_up_run(struct look_up *look_up)
+{
+	struct index *index = look_up->index;
+	struct index_reader *reader;
+	int rc;
+
+	if (index_is_dead(index))
+		return -EIO;
+	reader = reader_take(index);
+	look_up->txn = reader->txn;
+	rc = fault_guard(look_up_guarded, look_up);
+	if (rc && rc != MDB_NOTFOUND)
+		rc = index_error(index, rc);
+	pthread_mutex_unlock(&reader->lock);
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	return rc < 0 ? rc : 1;
+}
+
+static int find_blob(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	int rc;
+
+	row_key(look_up->id, bytes);
+	rc = mdb_get(look_up->txn, look_up->index->blobs, &key, &value);
+	if (rc)
+		return rc;
+	/* A row that makes no sense is as good as none. */
+	return blob_row_decode(value.mv_data, value.mv_size, look_up->row) ?
+		       MDB_NOTFOUND : 0;
+}
+
+int index_blob(struct index *index, const struct digest *id,
+	       struct blob_row *ret)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_blob, .id = id, .row = ret,
+	};
+
+	return look_up_run(&look_up);
+}
+
+static int find_unit(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_UNITS_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	uint32_t at = (uint32_t)(look_up->unit % ROW_UNITS);
+	const uint8_t *row;
+	int rc;
+
+	row_units_key(look_up->id, (uint32_t)(look_up->unit / ROW_UNITS), bytes);
+	rc = mdb_get(look_up->txn, look_up->index->units, &key, &value);
+	if (rc)
+		return rc;
+	row = value.mv_data;
+	if (value.mv_size < ROW_UNITS_HEAD + ((size_t)at + 1) * 8 ||
+	    value.mv_size > ROW_UNITS_MAX ||
+	    load_le64(row) != look_up->gen ||
+	    !(row[8 + at / 8] & (1u << (at % 8))))
+		return MDB_NOTFOUND;
+	look_up->number = load_le64(row + ROW_UNITS_HEAD + (size_t)at * 8);
+	return 0;
+}
+
+int index_unit(struct index *index, const struct digest *id, uint64_t gen,
+	       uint64_t unit, uint64_t *ret_checksum)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_unit, .id = id, .gen = gen,
+		.unit = unit,
+	};
+	int r = look_up_run(&look_up);
+
+	if (r == 1)
+		*ret_checksum = look_up.number;
+	return r;
+}
+
+static int find_used(struct look_up *look_up)
+{
+	MDB_val key = { sizeof("used") - 1, (void *)"used" }, value;
+	int rc = mdb_get(look_up->txn, look_up->index->meta, &key, &value);
+
+	if (rc == 0 && value.mv_size == 8)
+		look_up->number = load_le64(value.mv_data);
+	return rc;
+}
+
+int index_used(struct index *index, uint64_t *ret_bytes)
+{
+	struct look_up look_up = { .index = index, .fn = find_used };
+	int r = look_up_run(&look_up);
+
+	if (r >= 0)
+		*ret_bytes = look_up.number;
+	return r < 0 ? r : 0;
+}
+
+static int count_blobs(struct look_up *look_up)
+{
+	MDB_stat stat;
+	int rc = mdb_stat(look_up->txn, look_up->index->blobs, &stat);
+
+	if (rc == 0)
+		look_up->number = stat.ms_entries;
+	return rc;
+}
+
+uint64_t index_blob_count(struct index *index)
+{
+	struct look_up look_up = { .index = index, .fn = count_blobs };
+
+	return look_up_run(&look_up) == 1 ? look_up.number : 0;
+}
+
+static int scan_blobs(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	MDB_cursor *cursor;
+	int rc = mdb_cursor_open(look_up->txn, look_up->index->blobs, &cursor);
+
+	if (rc)
+		return rc;
+	row_key(look_up->after, bytes);
+	rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+	if (rc == 0 && key.mv_size == sizeof(bytes) &&
+	    !memcmp(key.mv_data, bytes, sizeof(bytes)))
+		rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+	while (rc == 0 && look_up->number < look_up->max) {
+		struct blob_row row;
+
+		if (row_key_parse(key.mv_data, key.mv_size, look_up->after) &&
+		    blob_row_decode(value.mv_data, value.mv_size, &row) == 0)
+			look_up->each(look_up->arg, look_up->after, &row);
+		look_up->number++;
+		rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+int index_scan(struct index *index, struct digest *after, unsigned int max,
+	       void (*each)(void *arg, const struct digest *id,
+			    const struct blob_row *row),
+	       void *arg)
+{
+	struct look_up look_up = {
+		.index = index, .fn = scan_blobs, .after = after, .max = max,
+		.each = each, .arg = arg,
+	};
+	int r = look_up_run(&look_up);
+
+	return r < 0 ? r : (int)look_up.number;
+}

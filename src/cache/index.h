@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CACHE_INDEX_H
+#define LARDER_CACHE_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/rows.h"
+#include "format/digest.h"
+
+struct err;
+
+/*
+ * The index: which units of which blob generation are here, their
+ * checksums, totals. One struct per directory and process however often it
+ * is opened. Look-ups are thread-safe and never wait for another process.
+ * A failure of the disk or a damaged index marks it dead: from then on every
+ * call returns -EIO at once.
+ */
+struct index;
+
+enum index_open_flags {
+	INDEX_OPEN_READONLY = 1 << 0,
+	INDEX_OPEN_EXISTING = 1 << 1, /* neither make nor replace it */
+};
+
+/*
+ * Opens or makes it. The caller holds the opener's gate (recorder.h), and the
+ * writer's unless INDEX_OPEN_EXISTING. A damaged index is moved to
+ * index.bad-TIME and a new one made. path is absolute.
+ */
+int index_open(const char *path, enum index_open_flags flags,
+	       struct index **ret, struct err *err);
+void index_close(struct index *index);
+bool index_is_dead(const struct index *index);
+
+/* 1 and the row, 0 not there, negative errno. */
+int index_blob(struct index *index, const struct digest *id,
+	       struct blob_row *ret);
+/* 1 and the checksum when unit is present in generation gen, 0, errno. */
+int index_unit(struct index *index, const struct digest *id, uint64_t gen,
+	       uint64_t unit, uint64_t *ret_checksum);
+uint64_t index_blob_count(struct index *index); /* 0 on errors */
+/* Bytes on disk of all blobs and objects. */
+int index_used(struct index *index, uint64_t *ret_bytes);
+
+/*
+ * Calls each for the blobs whose id is greater than *after (DIGEST_NONE:
+ * from the start), at most max of them in one read transaction; each must
+ * not call the index. Returns the number seen and moves *after.
+ */
+int index_scan(struct index *index, struct digest *after, unsigned int max,
+	       void (*each)(void *arg, const struct digest *id,
+			    const struct blob_row *row),
+	       void *arg);
+
+enum index_op_kind {
+	INDEX_NOTHING,   /* only to have a callback called in order */
+	INDEX_RECORD,    /* unit is present; makes the blob's row */
+	INDEX_DROP_UNIT,
+	INDEX_DROP_BLOB, /* result 1: call again, rows are left */
+	INDEX_TOUCH,     /* last use */
+	INDEX_ADD_USED,  /* delta to the total, for objects */
+};
+
+struct index_op {
+	enum index_op_kind kind;
+	bool may_create;         /* RECORD: a blob that has no row gets one */
+	uint32_t length;         /* bytes of the unit */
+	struct digest id;
+	uint64_t gen;            /* every change applies to this one only */
+	uint64_t unit, checksum;
+	uint64_t blob_bytes, unit_count, segment_bytes;
+	uint64_t disk_bytes;     /* of the file now; 0: take present_bytes */
+	int64_t last_use;
+	int64_t delta;
+	int result;              /* 0, -ESTALE: another generation is current */
+};
+
+/* The most one write transaction may change, so that it stays short. */
+#define INDEX_OPS_MAX 4096
+
+/*
+ * One write transaction. The caller holds the writer's gate; otherwise a
+ * stopped process could make this wait for ever. *ret_used is the new total.
+ * 0, -ENOSPC (map or disk full; nothing changed), or another negative errno.
+ */
+int index_write(struct index *index, struct index_op *ops, size_t count,
+		uint64_t *ret_used);
+
+/* Clears slots of readers that died. The caller holds the opener's gate. */
+void index_clear_readers(struct index *index);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CACHE_INTERNAL_H
+#define LARDER_CACHE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cache/blobs.h"
+#include "cache/cache.h"
+#include "cache/claims.h"
+#include "cache/index.h"
+#include "cache/keeper.h"
+#include "cache/recorder.h"
+#include "cache/space.h"
+
+/*
+ * The parts of an open cache. Locks, outermost first: blob->lock,
+ * blobs.lock, recorder.lock, space.lock; the index's are leaves.
+ */
+struct cache {
+	char *dir;
+	int dirfd, gate_fd;
+	bool is_readonly;
+	struct index *index; /* NULL: going on without */
+	struct claims claims;
+	struct space space;
+	struct recorder recorder;
+	struct keeper keeper;
+	struct blob_table blobs;
+	_Atomic int64_t now_s; /* set by the keeper each second */
+	_Atomic uint64_t units_dropped_corrupt, puts_failed, blobs_lost;
+	_Atomic uint64_t blobs_evicted;
+};
+
+static inline bool cache_has_index(const struct cache *cache)
+{
+	return cache->index && !index_is_dead(cache->index);
+}
+
+/* Conditions that time out by CLOCK_MONOTONIC, as now_ms() counts. */
+void cond_init_monotonic(pthread_cond_t *cond);
+/* Small stack, all signals blocked but those of faults. */
+int thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg);
+
+#endif

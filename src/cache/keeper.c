@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maintenance, on one thread and never on the read path. Eviction unlinks a
+ * file first and forgets it in the index second: a row without a file is a
+ * miss, a file without a row would be lost space. Lost space happens all the
+ * same (a kill between the two, a lost index), so the directories are swept
+ * one by one for files no row speaks of.
+ */
+#include <config.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "base/text.h"
+#include "cache/evict.h"
+#include "cache/files.h"
+#include "cache/internal.h"
+#include "cache/layout.h"
+
+#define TICK_MS 1000u
+#define SLOW_TICKS 60u  /* last uses, idle blobs, dead readers */
+#define SWEEP_TICKS 10u /* 256 directories in 43 minutes */
+#define IDLE_S 60
+/* Younger files may be on their way to their first commit. */
+#define LEFTOVER_AGE_S 3600
+/* Candidates held in memory: 8 MiB; more rounds if they do not suffice. */
+#define CANDIDATES_MAX 65536u
+/* When everything is in use: no look at the whole index per write. */
+#define QUIET_MS 1000u
+#define SCAN_STEP 1024u
+
+/* ---- eviction */
+
+struct candidates {
+	struct evict_candidate *items;
+	size_t count;
+};
+
+static void offer(void *arg, const struct digest *id,
+		  const struct blob_row *row)
+{
+	struct candidates *candidates = arg;
+
+	if (row->disk_bytes == 0)
+		return;
+	/* Full: keep the older half. */
+	if (candidates->count == CANDIDATES_MAX) {
+		evict_choose(candidates->items, candidates->count, 0);
+		candidates->count /= 2;
+	}
+	candidates->items[candidates->count++] = (struct evict_candidate){
+		.id = *id, .gen = row->gen, .blob_bytes = row->blob_bytes,
+		.segment_bytes = row->segment_bytes,
+		.disk_bytes = row->disk_bytes, .last_use = row->last_use,
+	};
+}
+
+static int collect(struct cache *cache, struct candidates *candidates)
+{
+	struct digest after = { .type = DIGEST_NONE };
+	int n;
+
+	do {
+		n = index_scan(cache->index, &after, SCAN_STEP, offer,
+			       candidates);
+	} while (n == SCAN_STEP);
+	return n < 0 ? n : 0;
+}
+
+/* Bytes freed; 0 if the blob is in use. */
+static uint64_t evict_blob(struct cache *cache,
+			   const struct evict_candidate *candidate)
+{
+	struct record drop = { .op = {
+		.kind = INDEX_DROP_BLOB, .id = candidate->id,
+		.gen = candidate->gen,
+	} };
+	char path[BLOB_PATH_MAX];
+
+	if (!blob_table_forget(&cache->blobs, &candidate->id) ||
+	    blob_files_remove(cache->blobs.dirfd, candidate) < 0)
+		return 0;
+	blob_announcement_path(&candidate->id, path);
+	unlinkat(cache->blobs.dirfd, path, 0);
+	(void)recorder_add(&cache->recorder, &drop);
+	atomic_fetch_add(&cache->blobs_evicted, 1);
+	return candidate->disk_bytes;
+}
+
+static uint64_t evict_down(struct cache *cache, struct candidates *candidates,
+			   uint64_t excess)
+{
+	uint64_t freed = 0;
+	size_t i, chosen;
+
+	chosen = evict_choose(candidates->items, candidates->count, excess);
+	/* Some are in use: go on behind the chosen ones. */
+	for (i = 0; i < candidates->count && freed < excess; i++)
+		freed += evict_blob(cache, &candidates->items[i]);
+	log_debug("evicted: bytes=%" PRIu64 " wanted=%" PRIu64 " blobs=%zu "
+		  "chosen=%zu", freed, excess, i, chosen);
+	return freed;
+}
+
+static uint64_t excess_now(struct cache *cache)
+{
+	uint64_t used = 0;
+
+	if (index_used(cache->index, &used) == 0)
+		atomic_store(&cache->space.used, used);
+	return space_excess(&cache->space.limits,
+			    used + atomic_load(&cache->space.unrecorded),
+			    space_free_bytes(&cache->space));
+}
+
+/* Whether enough was freed. */
+static bool evict_gated(struct cache *cache)
+{
+	struct candidates candidates = { 0 };
+	uint64_t excess = excess_now(cache), freed = 0;
+
+	if (excess == 0)
+		return true;
+	candidates.items = calloc(CANDIDATES_MAX, sizeof(*candidates.items));
+	if (candidates.items && collect(cache, &candidates) == 0)
+		freed = evict_down(cache, &candidates, excess);
+	/* The next look at the total must see it. */
+	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
+	free(candidates.items);
+	return freed >= excess;
+}
+
+void keeper_evict(struct cache *cache)
+{
+	/* While the index cannot be written, what is freed could not be
+	 * taken off the total, and everything would go. */
+	if (cache->is_readonly || !cache_has_index(cache) ||
+	    atomic_load(&cache->recorder.is_suspended) ||
+	    now_ms() < atomic_load(&cache->keeper.quiet_until_ms) ||
+	    excess_now(cache) == 0 ||
+	    gate_enter(cache->gate_fd, GATE_EVICTOR, 0) < 0)
+		return;
+	if (!evict_gated(cache))
+		atomic_store(&cache->keeper.quiet_until_ms, now_ms() + QUIET_MS);
+	gate_leave(cache->gate_fd, GATE_EVICTOR);
+}
+
+/* ---- leftovers */
+
+/* The type byte is not in the name: any type of that length will do. */
+static bool is_current(struct cache *cache, const char *hex, uint64_t gen)
+{
+	static const uint8_t types[] = {
+		DIGEST_SHA256, DIGEST_GIT_SHA1, DIGEST_BLAKE3, DIGEST_REFERENCE,
+	};
+
+	for (size_t i = 0; i < sizeof(types); i++) {
+		struct digest id = { .type = types[i] };
+		struct blob_row row;
+		int r;
+
+		if (digest_size(types[i]) * 2 != strlen(hex) ||
+		    hex_decode(hex, id.bytes, strlen(hex) / 2) < 0)
+			continue;
+		r = index_blob(cache->index, &id, &row);
+		if (r < 0 || (r == 1 && row.gen == gen))
+			return true;
+	}
+	return false;
+}
+
+static bool is_old(int dirfd, const char *name, int64_t age_s, bool is_link)
+{
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	return st.st_mtime + age_s <= wall_seconds() &&
+	       (S_ISREG(st.st_mode) || (is_link && S_ISLNK(st.st_mode)));
+}
+
+static bool is_in_use(int dirfd, const char *name)
+{
+	_cleanup_close_ int fd = open_regular(dirfd, name, O_RDWR, 0);
+
+	return fd >= 0 && ofd_test(fd, F_WRLCK, 0, 1) != 0;
+}
+
+static void sweep_entry(struct cache *cache, int dirfd, const char *directory,
+			const char *name, int64_t age_s)
+{
+	char hex[DIGEST_HEX_MAX];
+	uint64_t gen;
+
+	if (ends_with(name, ".new")) {
+		/* Announcements are taken away within seconds. */
+		if (is_old(dirfd, name, age_s, true))
+			unlinkat(dirfd, name, 0);
+		return;
+	}
+	if (blob_name_parse(directory, name, hex, &gen) < 0 ||
+	    !is_old(dirfd, name, age_s, false) || is_in_use(dirfd, name) ||
+	    is_current(cache, hex, gen))
+		return;
+	log_debug("removing a file the index does not know: %s/%s", directory,
+		  name);
+	unlinkat(dirfd, name, 0);
+}
+
+void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *entry;
+	char name[3];
+	int fd;
+
+	if (cache->is_readonly || !cache_has_index(cache))
+		return;
+	snprintf(name, sizeof(name), "%02x", directory % 256);
+	fd = openat(cache->blobs.dirfd, name,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			sweep_entry(cache, fd, name, entry->d_name, age_s);
+}
+
+/* ---- ticks */
+
+static void touch_blob(void *arg, struct cache_blob *blob)
+{
+	struct record touch = { .op = {
+		.kind = INDEX_TOUCH, .id = blob->id, .gen = blob->gen,
+		.last_use = atomic_load(&blob->last_use),
+	} };
+
+	(void)arg;
+	if (!atomic_load(&blob->is_attached) || blob->is_unnamed ||
+	    touch.op.last_use <= blob->recorded_use)
+		return;
+	if (recorder_add(&blob->cache->recorder, &touch) == 0)
+		blob->recorded_use = touch.op.last_use;
+}
+
+static void slow_tick(struct cache *cache)
+{
+	if (!cache->is_readonly)
+		blob_table_each(&cache->blobs, touch_blob, NULL);
+	blob_table_trim(&cache->blobs, atomic_load(&cache->now_s) - IDLE_S);
+	if (cache->is_readonly || !cache_has_index(cache))
+		return;
+	if (gate_enter(cache->gate_fd, GATE_OPENER, 0) == 0) {
+		index_clear_readers(cache->index);
+		gate_leave(cache->gate_fd, GATE_OPENER);
+	}
+	if (space_free_bytes(&cache->space) > cache->space.limits.min_free_bytes)
+		layout_ballast_make(cache->dirfd);
+}
+
+static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
+{
+	struct cache *cache = keeper->cache;
+
+	atomic_store(&cache->now_s, wall_seconds());
+	atomic_store(&cache->space.wants_eviction, false);
+	keeper_evict(cache);
+	if (!is_tick)
+		return;
+	if (number % SLOW_TICKS == 0)
+		slow_tick(cache);
+	if (number % SWEEP_TICKS == 0)
+		keeper_sweep(cache, keeper->next_directory++, LEFTOVER_AGE_S);
+}
+
+static bool wait_tick(struct keeper *keeper, bool *ret_is_tick)
+{
+	uint64_t until_ms = now_ms() + TICK_MS;
+	struct timespec until = { (time_t)(until_ms / 1000),
+				  (long)(until_ms % 1000) * 1000000 };
+
+	scoped_lock(&keeper->lock);
+	if (!keeper->is_stopping && !keeper->is_kicked)
+		pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until);
+	*ret_is_tick = !keeper->is_kicked;
+	keeper->is_kicked = false;
+	return !keeper->is_stopping;
+}
+
+static void *keeper_thread(void *arg)
+{
+	struct keeper *keeper = arg;
+	unsigned int number = 0;
+	bool is_tick;
+
+	while (wait_tick(keeper, &is_tick)) {
+		if (is_tick)
+			number++;
+		tick(keeper, number, is_tick);
+	}
+	if (!keeper->cache->is_readonly)
+		blob_table_each(&keeper->cache->blobs, touch_blob, NULL);
+	return NULL;
+}
+
+int keeper_start(struct keeper *keeper, struct cache *cache)
+{
+	uint32_t random = (uint32_t)now_ns();
+	int r;
+
+	keeper->cache = cache;
+	keeper->next_directory = random % 256;
+	pthread_mutex_init(&keeper->lock, NULL);
+	cond_init_monotonic(&keeper->wake);
+	r = thread_start(&keeper->thread, keeper_thread, keeper);
+	keeper->is_running = r == 0;
+	return r;
+}
+
+void keeper_kick(struct keeper *keeper)
+{
+	scoped_lock(&keeper->lock);
+	keeper->is_kicked = true;
+	pthread_cond_signal(&keeper->wake);
+}
+
+void keeper_stop(struct keeper *keeper)
+{
+	if (!keeper->is_running)
+		return;
+	pthread_mutex_lock(&keeper->lock);
+	keeper->is_stopping = true;
+	pthread_cond_signal(&keeper->wake);
+	pthread_mutex_unlock(&keeper->lock);
+	pthread_join(keeper->thread, NULL);
+	pthread_mutex_destroy(&keeper->lock);
+	pthread_cond_destroy(&keeper->wake);
+	keeper->is_running = false;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CACHE_KEEPER_H
+#define LARDER_CACHE_KEEPER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cache;
+
+/*
+ * The one thread of a process that tidies up: the clock for last use, last
+ * uses to the index, idle blobs, readers that died, eviction, leftovers.
+ */
+struct keeper {
+	struct cache *cache;
+	pthread_t thread;
+	bool is_running;
+	pthread_mutex_t lock; /* guards the two below */
+	pthread_cond_t wake;
+	bool is_stopping, is_kicked;
+	_Atomic uint64_t quiet_until_ms; /* nothing more to evict before */
+	unsigned int next_directory; /* of blobs/, to be swept */
+};
+
+int keeper_start(struct keeper *keeper, struct cache *cache);
+void keeper_stop(struct keeper *keeper);
+/* Evict now rather than at the next tick. */
+void keeper_kick(struct keeper *keeper);
+
+/* For tests, on the caller's thread: evict if over a limit; sweep one of the
+ * 256 directories of leftovers older than age_s. */
+void keeper_evict(struct cache *cache);
+void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s);
+
+#endif

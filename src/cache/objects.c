@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects and heads: small whole files, written under another name and
+ * renamed. Their readers check digests and signatures, so nothing is checked
+ * here and objects are not synced: after a power cut a damaged one is dropped
+ * and fetched again. Heads are synced, because a head lost would let an older
+ * one be accepted.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "cache/files.h"
+#include "cache/internal.h"
+
+#define PATH_MAX_OURS (DIGEST_PATH_MAX + 16)
+#define READ_STEP 65536
+
+static int read_whole(struct cache *cache, const char *path, struct buf *ret)
+{
+	_cleanup_close_ int fd = open_regular(cache->dirfd, path, O_RDONLY, 0);
+	size_t before = ret->len;
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size > ret->limit - before)
+		return -EFBIG;
+	r = buf_append_zeros(ret, (size_t)st.st_size);
+	if (r < 0)
+		return r;
+	n = read_full(fd, ret->data + before, (size_t)st.st_size);
+	if (n == st.st_size)
+		return 0;
+	ret->len = before;
+	return n < 0 ? (int)n : -ENOENT; /* being truncated: as if missing */
+}
+
+/* What stands in the way is not ours: a directory in place of a file. */
+static int write_whole(struct cache *cache, const char *path, const void *data,
+		       size_t len, enum file_write_flags flags)
+{
+	int r;
+
+	if (cache->is_readonly)
+		return -EROFS;
+	r = file_write(cache->dirfd, path, data, len, 0600, flags);
+	if (r != -EISDIR && r != -ENOTEMPTY && r != -EEXIST)
+		return r;
+	r = remove_tree(cache->dirfd, path);
+	if (r < 0)
+		return r;
+	return file_write(cache->dirfd, path, data, len, 0600, flags);
+}
+
+static void object_path(enum cache_object_kind kind, const struct digest *name,
+			char ret_path[PATH_MAX_OURS])
+{
+	char path[DIGEST_PATH_MAX];
+
+	digest_path("objects", name, path);
+	snprintf(ret_path, PATH_MAX_OURS, "%s%s", path,
+		 kind == CACHE_PLACES ? ".places" : "");
+}
+
+static int64_t disk_bytes(struct cache *cache, const char *path)
+{
+	struct stat st;
+
+	if (fstatat(cache->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return (int64_t)st.st_blocks * 512;
+}
+
+static void count(struct cache *cache, int64_t delta)
+{
+	struct record record = { .op = {
+		.kind = INDEX_ADD_USED, .delta = delta,
+	} };
+
+	if (delta != 0)
+		(void)recorder_add(&cache->recorder, &record);
+}
+
+int cache_object_get(struct cache *cache, enum cache_object_kind kind,
+		     const struct digest *name, struct buf *ret)
+{
+	char path[PATH_MAX_OURS];
+
+	object_path(kind, name, path);
+	return read_whole(cache, path, ret);
+}
+
+int cache_object_put(struct cache *cache, enum cache_object_kind kind,
+		     const struct digest *name, const void *data, size_t len)
+{
+	char path[PATH_MAX_OURS];
+	int64_t before;
+	int r;
+
+	object_path(kind, name, path);
+	r = cache->is_readonly ? -EROFS : space_admit(&cache->space, len);
+	before = disk_bytes(cache, path);
+	if (r == 0)
+		r = write_whole(cache, path, data, len, FILE_WRITE_MKDIR);
+	if (r == 0)
+		count(cache, disk_bytes(cache, path) - before);
+	else
+		atomic_fetch_add(&cache->puts_failed, 1);
+	return r;
+}
+
+int cache_object_drop(struct cache *cache, enum cache_object_kind kind,
+		      const struct digest *name)
+{
+	char path[PATH_MAX_OURS];
+	int64_t before;
+	int r;
+
+	if (cache->is_readonly)
+		return -EROFS;
+	object_path(kind, name, path);
+	before = disk_bytes(cache, path);
+	r = remove_tree(cache->dirfd, path);
+	if (r == 0)
+		count(cache, -before);
+	return r;
+}
+
+/* heads/SHA-256 of the key */
+static void head_path(const char *key, char ret_path[PATH_MAX_OURS])
+{
+	char hex[DIGEST_HEX_MAX];
+	struct digest digest;
+
+	digest_sha256(key, strlen(key), &digest);
+	snprintf(ret_path, PATH_MAX_OURS, "heads/%s", digest_hex(&digest, hex));
+}
+
+int cache_head_get(struct cache *cache, const char *key, struct buf *ret)
+{
+	char path[PATH_MAX_OURS];
+
+	head_path(key, path);
+	return read_whole(cache, path, ret);
+}
+
+int cache_head_put(struct cache *cache, const char *key, const void *text,
+		   size_t len)
+{
+	char path[PATH_MAX_OURS];
+
+	head_path(key, path);
+	return write_whole(cache, path, text, len,
+			   FILE_WRITE_MKDIR | FILE_WRITE_SYNC);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Group commits. Whatever arrives while a transaction is synced is the next
+ * transaction, so the disk sets the pace and nobody waits for it. When the
+ * gate cannot be had in time (its holder is stopped), records are called
+ * back at once and kept aside within a bound: the process serves without
+ * recording and catches up when the holder is gone.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "cache/files.h"
+#include "cache/internal.h"
+#include "cache/layout.h"
+
+/* About 16 MiB of records; more are forgotten (refetched some day). */
+#define PARKED_MAX 65536u
+#define RETRY_MS 1000u
+/* The holder's process id, for people, behind the lock bytes. */
+#define HOLDER_OFFSET 64
+#define HOLDER_MAX 16
+
+int gate_enter(int fd, enum gate gate, uint32_t timeout_ms)
+{
+	char text[HOLDER_MAX + 1] = "";
+	int r;
+
+	if (fd < 0)
+		return -EROFS;
+	r = ofd_lock_within(fd, F_WRLCK, gate, 1, timeout_ms);
+	if (r < 0 || gate != GATE_WRITER)
+		return r;
+	snprintf(text, sizeof(text), "%-15ld\n", (long)getpid());
+	(void)pwrite_full(fd, text, HOLDER_MAX, HOLDER_OFFSET);
+	return 0;
+}
+
+void gate_leave(int fd, enum gate gate)
+{
+	(void)ofd_lock(fd, F_UNLCK, gate, 1);
+}
+
+int64_t gate_holder(int fd)
+{
+	char text[HOLDER_MAX + 1] = "";
+	uint64_t pid = 0;
+
+	(void)pread_full(fd, text, HOLDER_MAX, HOLDER_OFFSET);
+	text[strcspn(text, " \n")] = '\0';
+	return parse_u64(text, &pid) == 0 ? (int64_t)pid : 0;
+}
+
+static void warn_suspended(struct recorder *recorder)
+{
+	int64_t pid = gate_holder(recorder->cache->gate_fd);
+
+	log_limited(60000, log_warning("index busy for 2 s, serving without "
+				       "recording: pid=%" PRId64
+				       " (is it stopped?)", pid));
+}
+
+static void record_callback(struct recorder *recorder, struct record *record)
+{
+	atomic_fetch_sub(&recorder->cache->space.unrecorded,
+			 record->unrecorded_bytes);
+	record->unrecorded_bytes = 0;
+	if (record->recorded)
+		record->recorded(record->arg);
+	record->recorded = NULL;
+}
+
+static void record_finish(struct recorder *recorder, struct record *record)
+{
+	record_callback(recorder, record);
+	if (record->blob)
+		blob_unref(record->blob);
+	record->blob = NULL;
+}
+
+/* Call back now, record later. */
+static void records_park(struct recorder *recorder, struct record *records,
+			 size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct record *kept = NULL;
+
+		record_callback(recorder, &records[i]);
+		if (records[i].op.kind != INDEX_NOTHING &&
+		    recorder->parked.count < PARKED_MAX)
+			kept = vec_push(&recorder->parked);
+		if (kept)
+			*kept = records[i];
+		else
+			record_finish(recorder, &records[i]);
+	}
+}
+
+static void records_prepare(struct recorder *recorder, struct record *records,
+			    size_t count)
+{
+	struct cache_blob *measured = NULL;
+	uint64_t disk_bytes = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct index_op *op = &records[i].op;
+
+		if (op->kind == INDEX_RECORD && records[i].blob) {
+			if (records[i].blob != measured) {
+				measured = records[i].blob;
+				disk_bytes = blob_disk_bytes(measured);
+			}
+			op->disk_bytes = disk_bytes;
+		}
+		recorder->ops[i] = *op;
+	}
+}
+
+static void record_result(struct recorder *recorder, struct record *record,
+			  const struct index_op *op)
+{
+	struct record more = { .op = *op };
+
+	if (op->kind == INDEX_RECORD && op->result == 0)
+		blob_recorded(record->blob);
+	else if (op->kind == INDEX_RECORD && op->result == -ESTALE)
+		blob_set_stale(record->blob);
+	else if (op->kind == INDEX_DROP_UNIT && record->blob)
+		blob_unit_dropped(record->blob, op->unit);
+	else if (op->kind == INDEX_DROP_BLOB && op->result == 1)
+		(void)recorder_add(recorder, &more);
+}
+
+static int write_index(struct recorder *recorder, size_t count,
+		       uint64_t *ret_used)
+{
+	struct cache *cache = recorder->cache;
+	int r = index_write(cache->index, recorder->ops, count, ret_used);
+
+	if (r == -ENOSPC && layout_ballast_drop(cache->dirfd)) {
+		log_warning("disk full, gave the ballast to the index");
+		r = index_write(cache->index, recorder->ops, count, ret_used);
+	}
+	if (r < 0)
+		log_limited(10000, log_warning("cannot record: count=%zu "
+					       "reason=%s", count,
+					       strerror(-r)));
+	return r;
+}
+
+static void records_commit(struct recorder *recorder, struct record *records,
+			   size_t count)
+{
+	struct cache *cache = recorder->cache;
+	uint64_t used = 0;
+	int r = -EIO;
+
+	records_prepare(recorder, records, count);
+	if (cache_has_index(cache)) {
+		r = gate_enter(cache->gate_fd, GATE_WRITER, GATE_TIMEOUT_MS);
+		if (r == -EAGAIN) {
+			warn_suspended(recorder);
+			recorder->is_suspended = true;
+			recorder->retry_ms = now_ms() + RETRY_MS;
+			records_park(recorder, records, count);
+			return;
+		}
+		if (r == 0) {
+			r = write_index(recorder, count, &used);
+			gate_leave(cache->gate_fd, GATE_WRITER);
+		}
+	}
+	if (r == 0)
+		atomic_store(&cache->space.used, used);
+	for (size_t i = 0; i < count && r == 0; i++)
+		record_result(recorder, &records[i], &recorder->ops[i]);
+	claims_wake(&cache->claims);
+	for (size_t i = 0; i < count; i++)
+		record_finish(recorder, &records[i]);
+}
+
+static void recorder_resume(struct recorder *recorder)
+{
+	struct cache *cache = recorder->cache;
+	size_t done = 0;
+
+	recorder->retry_ms = now_ms() + RETRY_MS;
+	if (cache_has_index(cache)) {
+		if (gate_enter(cache->gate_fd, GATE_WRITER, 0) < 0)
+			return;
+		gate_leave(cache->gate_fd, GATE_WRITER);
+	}
+	recorder->is_suspended = false;
+	while (done < recorder->parked.count && !recorder->is_suspended) {
+		size_t count = recorder->parked.count - done;
+
+		if (count > INDEX_OPS_MAX)
+			count = INDEX_OPS_MAX;
+		/* Copied: a commit that fails parks its records again. */
+		memcpy(recorder->batch, recorder->parked.items + done,
+		       count * sizeof(*recorder->batch));
+		done += count;
+		records_commit(recorder, recorder->batch, count);
+	}
+	recorder->parked.count -= done;
+	memmove(recorder->parked.items, recorder->parked.items + done,
+		recorder->parked.count * sizeof(*recorder->parked.items));
+}
+
+static void wait_for_records(struct recorder *recorder)
+{
+	struct timespec until;
+
+	if (recorder->queue.count > 0 || recorder->is_stopping)
+		return;
+	if (!recorder->is_suspended) {
+		pthread_cond_wait(&recorder->arrived, &recorder->lock);
+		return;
+	}
+	until.tv_sec = (time_t)(recorder->retry_ms / 1000);
+	until.tv_nsec = (long)(recorder->retry_ms % 1000) * 1000000;
+	pthread_cond_timedwait(&recorder->arrived, &recorder->lock, &until);
+}
+
+/* Moves up to a batch out of the queue; false when it is over. */
+static bool records_take(struct recorder *recorder, size_t *ret_count)
+{
+	size_t count;
+
+	scoped_lock(&recorder->lock);
+	wait_for_records(recorder);
+	count = recorder->queue.count;
+	if (count > INDEX_OPS_MAX)
+		count = INDEX_OPS_MAX;
+	if (count > 0) {
+		memcpy(recorder->batch, recorder->queue.items,
+		       count * sizeof(*recorder->batch));
+		recorder->queue.count -= count;
+		memmove(recorder->queue.items, recorder->queue.items + count,
+			recorder->queue.count * sizeof(*recorder->batch));
+	}
+	*ret_count = count;
+	return count > 0 || !recorder->is_stopping;
+}
+
+static void records_done(struct recorder *recorder, size_t count)
+{
+	scoped_lock(&recorder->lock);
+	recorder->done += count;
+	pthread_cond_broadcast(&recorder->drained);
+}
+
+static void *recorder_thread(void *arg)
+{
+	struct recorder *recorder = arg;
+	size_t count;
+
+	while (records_take(recorder, &count)) {
+		if (recorder->is_suspended) {
+			/* New ones behind the parked ones: order matters. */
+			records_park(recorder, recorder->batch, count);
+			if (now_ms() >= recorder->retry_ms)
+				recorder_resume(recorder);
+		} else if (count > 0) {
+			records_commit(recorder, recorder->batch, count);
+		}
+		records_done(recorder, count);
+	}
+	if (recorder->is_suspended)
+		recorder_resume(recorder);
+	for (size_t i = 0; i < recorder->parked.count; i++)
+		record_finish(recorder, &recorder->parked.items[i]);
+	return NULL;
+}
+
+int recorder_start(struct recorder *recorder, struct cache *cache)
+{
+	int r;
+
+	recorder->cache = cache;
+	recorder->ops = calloc(INDEX_OPS_MAX, sizeof(*recorder->ops));
+	recorder->batch = calloc(INDEX_OPS_MAX, sizeof(*recorder->batch));
+	if (!recorder->ops || !recorder->batch)
+		return -ENOMEM;
+	pthread_mutex_init(&recorder->lock, NULL);
+	cond_init_monotonic(&recorder->arrived);
+	cond_init_monotonic(&recorder->drained);
+	recorder->is_running = true; /* before anybody can look at it */
+	r = thread_start(&recorder->thread, recorder_thread, recorder);
+	if (r < 0)
+		recorder->is_running = false;
+	return r;
+}
+
+void recorder_stop(struct recorder *recorder)
+{
+	if (recorder->is_running) {
+		pthread_mutex_lock(&recorder->lock);
+		recorder->is_stopping = true;
+		pthread_cond_signal(&recorder->arrived);
+		pthread_mutex_unlock(&recorder->lock);
+		pthread_join(recorder->thread, NULL);
+		pthread_mutex_destroy(&recorder->lock);
+		pthread_cond_destroy(&recorder->arrived);
+		pthread_cond_destroy(&recorder->drained);
+	}
+	recorder->is_running = false;
+	vec_release(&recorder->queue);
+	vec_release(&recorder->parked);
+	free(recorder->ops);
+	free(recorder->batch);
+}
+
+int recorder_add(struct recorder *recorder, const struct record *record)
+{
+	struct record *added;
+
+	if (!recorder->is_running)
+		return -ESHUTDOWN;
+	scoped_lock(&recorder->lock);
+	added = vec_push(&recorder->queue);
+	if (!added)
+		return -ENOMEM;
+	*added = *record;
+	recorder->added++;
+	pthread_cond_signal(&recorder->arrived);
+	return 0;
+}
+
+void recorder_flush(struct recorder *recorder, uint32_t timeout_ms)
+{
+	uint64_t until_ms = now_ms() + timeout_ms, wanted;
+	struct timespec until = { (time_t)(until_ms / 1000),
+				  (long)(until_ms % 1000) * 1000000 };
+
+	scoped_lock(&recorder->lock);
+	wanted = recorder->added;
+	while (recorder->done < wanted)
+		if (pthread_cond_timedwait(&recorder->drained, &recorder->lock,
+					   &until) == ETIMEDOUT)
+			break;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CACHE_RECORDER_H
+#define LARDER_CACHE_RECORDER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "cache/index.h"
+
+struct cache;
+struct cache_blob;
+
+/*
+ * Gates: bytes of locks/gate. Whoever is to wait for a lock of LMDB holds the
+ * right one first, and they are only ever tried for GATE_TIMEOUT_MS.
+ */
+enum gate { GATE_WRITER, GATE_OPENER, GATE_EVICTOR };
+#define GATE_TIMEOUT_MS 2000
+int gate_enter(int fd, enum gate gate, uint32_t timeout_ms);
+void gate_leave(int fd, enum gate gate);
+int64_t gate_holder(int fd); /* pid of the last writer */
+
+/* A change on its way to the index. */
+struct record {
+	struct index_op op;
+	struct cache_blob *blob; /* counted for the record, or NULL */
+	uint64_t unrecorded_bytes;
+	void (*recorded)(void *arg);
+	void *arg;
+};
+
+/* The one thread of a process that writes the index: group commits. */
+struct recorder {
+	struct cache *cache;
+	pthread_t thread;
+	bool is_running;
+	pthread_mutex_t lock; /* guards the six below */
+	pthread_cond_t arrived, drained;
+	VEC(struct record) queue;
+	bool is_stopping;
+	uint64_t added, done;
+	/* The thread's own: */
+	VEC(struct record) parked; /* called back, to be recorded later */
+	_Atomic bool is_suspended; /* the gate was not to be had */
+	uint64_t retry_ms;
+	struct index_op *ops;
+	struct record *batch;
+};
+
+int recorder_start(struct recorder *recorder, struct cache *cache);
+/* Records what it can within the gate's bound, calls back, ends. */
+void recorder_stop(struct recorder *recorder);
+/* Waits until all that was added before has been written or given up. */
+void recorder_flush(struct recorder *recorder, uint32_t timeout_ms);
+/* Takes over the record's blob reference; -ENOMEM: it did not. */
+int recorder_add(struct recorder *recorder, const struct record *record);
+
+#endif

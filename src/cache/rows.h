@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CACHE_ROWS_H
+#define LARDER_CACHE_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/digest.h"
+
+/*
+ * The index's rows as bytes; larder-format(5), "NODE CACHE". No I/O. A row
+ * is accepted only if its size and its numbers agree with each other.
+ */
+#define ROW_KEY_BYTES (1 + DIGEST_BYTES)
+#define ROW_UNITS_KEY_BYTES (ROW_KEY_BYTES + 4)
+#define ROW_BLOB_BYTES 128
+
+/* Units per row: a record rewrites 1 KiB, three rows fill a page. */
+#define ROW_UNITS 128u
+#define ROW_UNITS_HEAD (8 + ROW_UNITS / 8)
+#define ROW_UNITS_MAX (ROW_UNITS_HEAD + ROW_UNITS * 8)
+
+struct blob_row {
+	uint64_t gen;           /* never 0 */
+	uint64_t blob_bytes, unit_count;
+	uint64_t segment_bytes; /* 0: one file */
+	uint64_t present_units, present_bytes;
+	uint64_t disk_bytes;    /* as counted in the total */
+	int64_t last_use;       /* seconds since 1970 */
+};
+
+struct units_row {
+	uint64_t gen;
+	uint32_t count; /* units in this row, at most ROW_UNITS */
+	uint64_t present[ROW_UNITS / 64];
+	uint64_t checksums[ROW_UNITS];
+};
+
+void row_key(const struct digest *id, uint8_t ret_key[ROW_KEY_BYTES]);
+bool row_key_parse(const void *key, size_t len, struct digest *ret_id);
+void row_units_key(const struct digest *id, uint32_t row,
+		   uint8_t ret_key[ROW_UNITS_KEY_BYTES]);
+
+void blob_row_encode(const struct blob_row *row, uint8_t ret[ROW_BLOB_BYTES]);
+int blob_row_decode(const void *data, size_t len, struct blob_row *ret);
+
+/* Units that row number `row` of a blob holds; 0 past the end. */
+uint32_t units_row_count(uint64_t unit_count, uint64_t row);
+/* Bytes written, at most ROW_UNITS_MAX. */
+size_t units_row_encode(const struct units_row *row,
+			uint8_t ret[ROW_UNITS_MAX]);
+/* -EINVAL unless it is a row of `count` units. */
+int units_row_decode(const void *data, size_t len, uint32_t count,
+		     struct units_row *ret);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CACHE_SPACE_H
+#define LARDER_CACHE_SPACE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * How much may be stored: the size limit and the free space to leave,
+ * whichever binds first. The choices are pure; struct space asks the disk.
+ */
+struct space_limits {
+	uint64_t limit_bytes, min_free_bytes;
+	bool is_clamped; /* what was asked for does not fit the disk */
+};
+
+/* Defaults for zeros, and both brought down to a disk of total_bytes. */
+struct space_limits space_limits_choose(uint64_t total_bytes,
+					uint64_t limit_bytes,
+					uint64_t min_free_bytes);
+/* Bytes to evict so that there is room again: 0 while within both limits;
+ * beyond one of them down to 90 % (110 % of the free space). */
+uint64_t space_excess(const struct space_limits *limits, uint64_t used_bytes,
+		      uint64_t free_bytes);
+
+struct space {
+	int dirfd;
+	struct space_limits limits;
+	_Atomic uint64_t used;       /* the index's total, as last seen */
+	_Atomic uint64_t unrecorded; /* written, not yet in that total */
+	_Atomic bool wants_eviction;
+	pthread_mutex_t lock;        /* guards the three below */
+	uint64_t free_bytes, budget, checked_ms;
+};
+
+int space_init(struct space *space, int dirfd, uint64_t limit_bytes,
+	       uint64_t min_free_bytes);
+void space_release(struct space *space);
+/* May length more bytes be written? 0 or -ENOSPC; asks for eviction. */
+int space_admit(struct space *space, uint64_t length);
+uint64_t space_free_bytes(struct space *space); /* asks the disk */
+
+#endif

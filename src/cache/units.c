@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a caller does with an open blob: is a unit here, give me a descriptor,
+ * store this. A unit counts as here once this process has written it or has
+ * compared its checksum; that is a bit, and testing it takes no lock. Units
+ * that are not here are looked up in the index each time: another process
+ * may have stored them, and a look-up is nothing against a download.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "cache/internal.h"
+#include "format/limits.h"
+
+static bool bit_test(_Atomic uint64_t *bits, uint64_t unit)
+{
+	return atomic_load_explicit(&bits[unit / 64], memory_order_acquire) >>
+		       (unit % 64) & 1;
+}
+
+/* Both return the bit's old value. */
+static bool bit_set(_Atomic uint64_t *bits, uint64_t unit)
+{
+	uint64_t bit = UINT64_C(1) << (unit % 64);
+
+	return atomic_fetch_or_explicit(&bits[unit / 64], bit,
+					memory_order_acq_rel) & bit;
+}
+
+static bool bit_clear(_Atomic uint64_t *bits, uint64_t unit)
+{
+	uint64_t bit = UINT64_C(1) << (unit % 64);
+
+	return atomic_fetch_and_explicit(&bits[unit / 64], ~bit,
+					 memory_order_acq_rel) & bit;
+}
+
+static bool is_range(const struct cache_blob *blob, uint64_t unit,
+		     uint64_t offset, uint32_t length)
+{
+	uint64_t end;
+
+	return unit < blob->unit_count && length > 0 &&
+	       length <= LIMIT_CHUNK_BYTES &&
+	       add_checked(offset, length, &end) && end <= blob->blob_bytes;
+}
+
+static void touch(struct cache_blob *blob)
+{
+	int64_t now = atomic_load_explicit(&blob->cache->now_s,
+					   memory_order_relaxed);
+
+	if (atomic_load_explicit(&blob->last_use, memory_order_relaxed) != now)
+		atomic_store_explicit(&blob->last_use, now,
+				      memory_order_relaxed);
+}
+
+int cache_blob_open(struct cache *cache, const struct digest *id,
+		    uint64_t blob_bytes, uint64_t unit_count,
+		    struct cache_blob **ret, struct err *err)
+{
+	char hex[DIGEST_HEX_MAX];
+	int r;
+
+	if (digest_size(id->type) == 0 || blob_bytes > LIMIT_BLOB_BYTES ||
+	    unit_count > blob_bytes || (blob_bytes > 0 && unit_count == 0))
+		return err_set(err, EINVAL, "cannot open a cached blob of "
+			       "%" PRIu64 " bytes in %" PRIu64 " units",
+			       blob_bytes, unit_count);
+	r = blob_get(cache, id, blob_bytes, unit_count, ret);
+	if (r < 0)
+		return err_set(err, -r, "cannot open cached blob '%s'",
+			       digest_hex(id, hex));
+	return 0;
+}
+
+void cache_blob_close(struct cache_blob *blob)
+{
+	if (blob)
+		blob_unref(blob);
+}
+
+/* ---- is it here */
+
+static void unit_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
+{
+	struct record drop = {
+		.op = {
+			.kind = INDEX_DROP_UNIT, .id = blob->id,
+			.gen = blob->gen, .unit = unit, .length = length,
+		},
+		.blob = blob,
+	};
+
+	if (bit_set(blob->bad, unit))
+		return; /* another thread saw it first */
+	atomic_fetch_add(&blob->cache->units_dropped_corrupt, 1);
+	log_limited(1000, log_warning("unit damaged on disk, forgetting it: "
+				      "gen=%016" PRIx64 " unit=%" PRIu64,
+				      blob->gen, unit));
+	if (blob->cache->is_readonly)
+		return;
+	blob_ref(blob);
+	if (recorder_add(&blob->cache->recorder, &drop) < 0)
+		blob_unref(blob);
+}
+
+void blob_unit_dropped(struct cache_blob *blob, uint64_t unit)
+{
+	bit_clear(blob->bad, unit);
+}
+
+/* 1 and the checksum if the index has the unit for the file we hold. */
+static int unit_listed(struct cache_blob *blob, uint64_t unit,
+		       uint64_t *ret_checksum)
+{
+	struct cache *cache = blob->cache;
+
+	if (!cache_has_index(cache) || bit_test(blob->bad, unit) ||
+	    blob_attach(blob, false) < 0)
+		return 0;
+	return index_unit(cache->index, &blob->id, blob->gen, unit,
+			  ret_checksum);
+}
+
+static bool is_intact(struct cache_blob *blob, uint64_t offset,
+		      uint32_t length, uint64_t checksum)
+{
+	uint8_t *data;
+	bool is_equal;
+
+	/* Mapped by malloc from 128 KiB on: given back at once. */
+	data = malloc(length);
+	if (!data)
+		return false;
+	is_equal = blob_read(blob, offset, data, length) == 0 &&
+		   checksum_xxh3(data, length) == checksum;
+	free(data);
+	return is_equal;
+}
+
+int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
+		   uint32_t length)
+{
+	uint64_t checksum;
+
+	if (!is_range(blob, unit, offset, length))
+		return 0;
+	if (bit_test(blob->sound, unit)) {
+		touch(blob);
+		return 1;
+	}
+	if (unit_listed(blob, unit, &checksum) != 1)
+		return 0;
+	if (is_intact(blob, offset, length, checksum)) {
+		bit_set(blob->sound, unit);
+		touch(blob);
+		return 1;
+	}
+	if (bit_test(blob->sound, unit)) /* stored while we looked */
+		return 1;
+	unit_drop(blob, unit, length);
+	return 0;
+}
+
+int cache_blob_recheck(struct cache_blob *blob, uint64_t unit)
+{
+	uint64_t checksum;
+
+	if (unit >= blob->unit_count)
+		return 0;
+	return bit_test(blob->sound, unit) ||
+	       unit_listed(blob, unit, &checksum) == 1;
+}
+
+void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
+{
+	if (unit >= blob->unit_count || blob_attach(blob, false) < 0)
+		return;
+	bit_clear(blob->sound, unit);
+	unit_drop(blob, unit, length);
+}
+
+int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
+		  uint64_t *ret_fd_offset, uint64_t *ret_len)
+{
+	uint64_t segment = 0, at = offset, left;
+	int fd;
+
+	if (offset >= blob->blob_bytes)
+		return -EINVAL;
+	fd = blob_attach(blob, false);
+	if (fd < 0)
+		return -ENOENT;
+	left = blob->blob_bytes - offset;
+	if (blob->segment_bytes > 0) {
+		segment = offset / blob->segment_bytes;
+		at = offset % blob->segment_bytes;
+		if (left > blob->segment_bytes - at)
+			left = blob->segment_bytes - at;
+	}
+	fd = blob_segment(blob, segment, false);
+	if (fd < 0)
+		return fd;
+	touch(blob);
+	*ret_fd = fd;
+	*ret_fd_offset = at;
+	*ret_len = left;
+	return 0;
+}
+
+/* ---- storing */
+
+/* Zeros that cost no memory: pages of a mapping that was never written. */
+static const void *zeros_map(size_t len)
+{
+	void *zeros = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+
+	return zeros == MAP_FAILED ? NULL : zeros;
+}
+
+static int unit_write(struct cache_blob *blob, uint64_t offset,
+		      const void *data, uint32_t length, uint64_t *ret_checksum)
+{
+	const void *zeros;
+	int r = 0;
+
+	if (data) {
+		*ret_checksum = checksum_xxh3(data, length);
+		return blob_write(blob, offset, data, length);
+	}
+	zeros = zeros_map(length);
+	if (!zeros)
+		return -ENOMEM;
+	*ret_checksum = checksum_xxh3(zeros, length);
+	/* A damaged or half written unit may lie there already. */
+	if (!blob_is_hole(blob, offset, length))
+		r = blob_write(blob, offset, zeros, length);
+	munmap((void *)zeros, length);
+	return r;
+}
+
+static int unit_store(struct cache_blob *blob, uint64_t offset,
+		      const void *data, uint32_t length, uint64_t *ret_checksum)
+{
+	int r;
+
+	if (blob->cache->is_readonly)
+		return -EROFS;
+	if (atomic_load(&blob->is_stale))
+		return -ESTALE;
+	r = space_admit(&blob->cache->space, data ? length : 0);
+	if (atomic_load_explicit(&blob->cache->space.wants_eviction,
+				 memory_order_relaxed))
+		keeper_kick(&blob->cache->keeper);
+	if (r == 0)
+		r = blob_attach(blob, true);
+	if (r == 0)
+		r = unit_write(blob, offset, data, length, ret_checksum);
+	return r;
+}
+
+int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
+		   const void *data, uint32_t length,
+		   void (*recorded)(void *arg), void *arg)
+{
+	struct cache *cache = blob->cache;
+	struct record record = { .recorded = recorded, .arg = arg };
+	uint64_t checksum = 0;
+	int r;
+
+	if (!is_range(blob, unit, offset, length))
+		return -EINVAL;
+	r = unit_store(blob, offset, data, length, &checksum);
+	if (r < 0) {
+		atomic_fetch_add(&cache->puts_failed, 1);
+		return r;
+	}
+	bit_clear(blob->bad, unit);
+	if (!bit_set(blob->sound, unit)) {
+		atomic_fetch_add(&blob->own_units, 1);
+		atomic_fetch_add(&blob->own_bytes, length);
+	}
+	touch(blob);
+	record.op = (struct index_op){
+		.kind = blob->is_unnamed ? INDEX_NOTHING : INDEX_RECORD,
+		.may_create = !atomic_load(&blob->is_recorded),
+		.length = length, .id = blob->id, .gen = blob->gen,
+		.unit = unit, .checksum = checksum,
+		.blob_bytes = blob->blob_bytes,
+		.unit_count = blob->unit_count,
+		.segment_bytes = blob->segment_bytes,
+		.last_use = atomic_load(&blob->last_use),
+	};
+	record.blob = blob;
+	record.unrecorded_bytes = data ? length : 0;
+	atomic_fetch_add(&cache->space.unrecorded, record.unrecorded_bytes);
+	blob_ref(blob);
+	r = recorder_add(&cache->recorder, &record);
+	if (r == 0)
+		return 0;
+	atomic_fetch_sub(&cache->space.unrecorded, record.unrecorded_bytes);
+	blob_unref(blob);
+	return r;
+}
+
+/* ---- totals */
+
+static bool row_of_ours(struct cache_blob *blob, struct blob_row *ret)
+{
+	return cache_has_index(blob->cache) && blob_attach(blob, false) == 0 &&
+	       index_blob(blob->cache->index, &blob->id, ret) == 1 &&
+	       ret->gen == blob->gen;
+}
+
+uint64_t cache_blob_bytes_present(struct cache_blob *blob)
+{
+	uint64_t own = atomic_load(&blob->own_bytes);
+	struct blob_row row;
+
+	if (row_of_ours(blob, &row) && row.present_bytes > own)
+		return row.present_bytes;
+	return own < blob->blob_bytes ? own : blob->blob_bytes;
+}
+
+bool cache_blob_complete(struct cache_blob *blob)
+{
+	struct blob_row row;
+
+	if (atomic_load(&blob->own_units) >= blob->unit_count)
+		return true;
+	return row_of_ours(blob, &row) &&
+	       row.present_units == blob->unit_count;
+}
