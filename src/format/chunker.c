@@ -91,8 +91,8 @@ size_t chunker_cut(const struct chunker_params *params, const uint8_t *data,
 {
 	unsigned int bits = (unsigned int)__builtin_ctz(params->average_bytes);
 	size_t end = len < params->max_bytes ? len : params->max_bytes;
-	size_t average = params->average_bytes < end ? params->average_bytes :
-						       end;
+	size_t average =
+		params->average_bytes < end ? params->average_bytes : end;
 	uint64_t hash = 0;
 	size_t cut;
 

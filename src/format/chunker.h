@@ -16,7 +16,7 @@ struct chunker_params {
 	uint32_t min_bytes;
 	uint32_t average_bytes; /* a power of two */
 	uint32_t max_bytes;
-	uint8_t normalisation;  /* 0 to 3 */
+	uint8_t normalisation; /* 0 to 3 */
 };
 
 /* 256 KiB / 1 MiB / 4 MiB, normalisation 2. */

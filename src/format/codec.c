@@ -26,7 +26,7 @@
 #include "base/bytes.h"
 #include "format/codec.h"
 
-#define FRAME_MAGIC 0xFD2FB528u /* RFC 8878 3.1.1 */
+#define FRAME_MAGIC 0xFD2FB528u	 /* RFC 8878 3.1.1 */
 #define BLOCK_BYTES (128u << 10) /* largest block of any frame */
 #define BLOCK_HEADER_BYTES 3u
 #define RAW_HEADER_MAX (4u + 1u + 8u)
@@ -200,8 +200,8 @@ static bool take_number(const uint8_t *frame, size_t len, size_t *at,
 static size_t parse_frame_header(const uint8_t *frame, size_t len,
 				 uint64_t *ret_size)
 {
-	static const size_t dictionary_widths[] = { 0, 1, 2, 4 };
-	static const size_t size_widths[] = { 0, 2, 4, 8 };
+	static const size_t dictionary_widths[] = {0, 1, 2, 4};
+	static const size_t size_widths[] = {0, 2, 4, 8};
 	uint64_t magic, descriptor, window, dictionary, size;
 	size_t at = 0, size_width;
 	bool is_single;
@@ -321,8 +321,7 @@ int codec_open_object(struct codec *codec, const void *frame, size_t frame_len,
 	uint64_t size;
 	int r;
 
-	if (codec_plain_size(frame, frame_len, &size) < 0 ||
-	    size > limit_bytes)
+	if (codec_plain_size(frame, frame_len, &size) < 0 || size > limit_bytes)
 		return -EBADMSG;
 	if (size > SIZE_MAX - ret_plain->len)
 		return -EFBIG;

@@ -27,10 +27,10 @@ static const struct {
 	const char *name;
 	size_t size;
 } digest_types[] = {
-	[DIGEST_SHA256] = { "sha256", 32 },
-	[DIGEST_GIT_SHA1] = { "git-sha1", 20 },
-	[DIGEST_BLAKE3] = { "blake3", 32 },
-	[DIGEST_REFERENCE] = { "reference", 32 },
+	[DIGEST_SHA256] = {"sha256", 32},
+	[DIGEST_GIT_SHA1] = {"git-sha1", 20},
+	[DIGEST_BLAKE3] = {"blake3", 32},
+	[DIGEST_REFERENCE] = {"reference", 32},
 };
 #define DIGEST_TYPE_COUNT (sizeof(digest_types) / sizeof(digest_types[0]))
 
@@ -83,13 +83,13 @@ int digest_compare(const struct digest *a, const struct digest *b)
 
 void digest_sha256(const void *data, size_t len, struct digest *ret)
 {
-	struct digest digest = { .type = DIGEST_SHA256 };
+	struct digest digest = {.type = DIGEST_SHA256};
 	unsigned int size = 0;
 
 	if (!EVP_Digest(data, len, digest.bytes, &size,
 			algorithm(DIGEST_SHA256), NULL) ||
 	    size != 32)
-		digest = (struct digest){ 0 };
+		digest = (struct digest){0};
 	*ret = digest;
 }
 
@@ -100,7 +100,7 @@ void digest_reference(const char *url, const char *validator, uint64_t size,
 	struct hasher *hasher = hasher_new();
 	uint8_t size_le[8];
 
-	*ret = (struct digest){ 0 };
+	*ret = (struct digest){0};
 	if (!hasher || hasher_start(hasher, DIGEST_REFERENCE, 0) < 0)
 		goto out;
 	store_le64(size_le, size);
@@ -176,7 +176,7 @@ void hasher_finish(struct hasher *hasher, struct digest *ret)
 	uint8_t value[EVP_MAX_MD_SIZE];
 	unsigned int size = 0;
 
-	*ret = (struct digest){ 0 };
+	*ret = (struct digest){0};
 	if (!hasher->is_failed &&
 	    EVP_DigestFinal_ex(hasher->context, value, &size) &&
 	    size == digest_size(hasher->type)) {
@@ -210,14 +210,14 @@ int digest_parse(const char *text, struct digest *ret)
 	const char *colon = strchr(text, ':');
 
 	if (strcmp(text, "none") == 0) {
-		*ret = (struct digest){ 0 };
+		*ret = (struct digest){0};
 		return 0;
 	}
 	if (!colon)
 		return -EINVAL;
 	for (size_t type = 1; type < DIGEST_TYPE_COUNT; type++) {
 		const char *name = digest_types[type].name;
-		struct digest digest = { .type = (uint8_t)type };
+		struct digest digest = {.type = (uint8_t)type};
 
 		if (strlen(name) != (size_t)(colon - text) ||
 		    memcmp(name, text, strlen(name)) != 0)

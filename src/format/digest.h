@@ -12,10 +12,12 @@
  */
 enum digest_type {
 	DIGEST_NONE = 0,
-	DIGEST_SHA256 = 1,   /* of the plain bytes */
-	DIGEST_GIT_SHA1 = 2, /* git blob id: "blob SIZE\0" and the bytes; 20 bytes */
-	DIGEST_BLAKE3 = 3,   /* reserved */
-	DIGEST_REFERENCE = 4, /* SHA-256 of URL, validator, size: no content hash */
+	DIGEST_SHA256 = 1, /* of the plain bytes */
+	DIGEST_GIT_SHA1 =
+		2, /* git blob id: "blob SIZE\0" and the bytes; 20 bytes */
+	DIGEST_BLAKE3 = 3, /* reserved */
+	DIGEST_REFERENCE =
+		4, /* SHA-256 of URL, validator, size: no content hash */
 };
 
 #define DIGEST_BYTES 32
@@ -49,7 +51,8 @@ struct hasher;
 struct hasher *hasher_new(void); /* NULL on ENOMEM */
 void hasher_free(struct hasher *hasher);
 /* size_bytes is needed by git ids only. -EINVAL for types it cannot compute. */
-int hasher_start(struct hasher *hasher, enum digest_type type, uint64_t size_bytes);
+int hasher_start(struct hasher *hasher, enum digest_type type,
+		 uint64_t size_bytes);
 void hasher_add(struct hasher *hasher, const void *data, size_t len);
 void hasher_finish(struct hasher *hasher, struct digest *ret);
 
@@ -57,7 +60,8 @@ void hasher_finish(struct hasher *hasher, struct digest *ret);
 char *digest_hex(const struct digest *digest, char ret_text[DIGEST_HEX_MAX]);
 /* "sha256:9f31...", for people and heads. */
 char *digest_text(const struct digest *digest, char ret_text[DIGEST_TEXT_MAX]);
-int digest_parse(const char *text, struct digest *ret); /* of digest_text; -EINVAL */
+int digest_parse(const char *text,
+		 struct digest *ret); /* of digest_text; -EINVAL */
 /* DIR/ab/cdef...: the path below a mirror or cache. ret has DIGEST_PATH_MAX. */
 #define DIGEST_PATH_MAX 128
 char *digest_path(const char *dir, const struct digest *digest,

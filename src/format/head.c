@@ -142,15 +142,11 @@ static const struct {
 	bool is_required;
 	int (*set)(struct head *head, const char *value);
 } fields[] = {
-	{ "dataset", true, set_dataset },
-	{ "tag", false, set_tag },
-	{ "catalog", true, set_catalog },
-	{ "entries", true, set_entries },
-	{ "bytes", true, set_bytes },
-	{ "serial", true, set_serial },
-	{ "time", true, set_time },
-	{ "expires", false, set_expires },
-	{ "previous", false, set_previous },
+	{"dataset", true, set_dataset},	   {"tag", false, set_tag},
+	{"catalog", true, set_catalog},	   {"entries", true, set_entries},
+	{"bytes", true, set_bytes},	   {"serial", true, set_serial},
+	{"time", true, set_time},	   {"expires", false, set_expires},
+	{"previous", false, set_previous},
 };
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
@@ -232,9 +228,8 @@ static int parse_field(struct parser *parser, const char *key,
 				       "head line %u: no '%s' before '%s'",
 				       parser->line, fields[i].key, key);
 	if (fields[field].set(parser->head, value) < 0)
-		return err_set(err, EBADMSG,
-			       "head line %u: malformed '%s'", parser->line,
-			       key);
+		return err_set(err, EBADMSG, "head line %u: malformed '%s'",
+			       parser->line, key);
 	parser->next_field = field + 1;
 	return 0;
 }
@@ -291,7 +286,8 @@ static int parse_lines(struct parser *parser, const char *copy, size_t len,
 		char *line;
 
 		if (!parser->in_signatures)
-			parser->head->signed_bytes = (size_t)(parser->at - copy);
+			parser->head->signed_bytes =
+				(size_t)(parser->at - copy);
 		line = take_line(parser, end);
 		if (!line)
 			return err_set(err, EBADMSG,
@@ -308,8 +304,8 @@ static int parse_lines(struct parser *parser, const char *copy, size_t len,
 int head_parse(const void *text, size_t len, struct head *ret, struct err *err)
 {
 	char copy[LIMIT_HEAD_BYTES + 1];
-	struct head head = { 0 };
-	struct parser parser = { .at = copy, .head = &head };
+	struct head head = {0};
+	struct parser parser = {.at = copy, .head = &head};
 	int r;
 
 	if (len > LIMIT_HEAD_BYTES)
@@ -408,8 +404,7 @@ int head_accept(const struct head *offered, const struct head *current,
 			       " as before but another catalog",
 			       name, offered->serial);
 	if (!is_same && is_expired(offered, now))
-		return err_set(err, EKEYEXPIRED,
-			       "head of '%s' expired at %s", name,
-			       format_time(offered->expires, time));
+		return err_set(err, EKEYEXPIRED, "head of '%s' expired at %s",
+			       name, format_time(offered->expires, time));
 	return 0;
 }

@@ -28,15 +28,16 @@ struct head {
 	char tag[LIMIT_DATASET_NAME_BYTES + 1]; /* empty: current head */
 	struct digest catalog;
 	uint64_t catalog_bytes; /* plain */
-	uint64_t entry_count;   /* totals of the whole tree */
+	uint64_t entry_count;	/* totals of the whole tree */
 	uint64_t total_bytes;
 	uint64_t serial;
-	int64_t time;           /* seconds since 1970 */
-	int64_t expires;        /* 0: never */
-	struct digest previous; /* SHA-256 of the previous head's text, or none */
+	int64_t time;	 /* seconds since 1970 */
+	int64_t expires; /* 0: never */
+	struct digest
+		previous; /* SHA-256 of the previous head's text, or none */
 	uint32_t signature_count;
 	struct signature signatures[LIMIT_HEAD_SIGNATURES];
-	size_t signed_bytes;    /* set by head_parse: length of the signed part */
+	size_t signed_bytes; /* set by head_parse: length of the signed part */
 };
 
 /* -EBADMSG for text that is no head, -EPROTONOSUPPORT for one that needs a
@@ -53,12 +54,20 @@ bool tag_name_valid(const char *tag);
 
 /* Keys. A key file is text: "larder-public-key ed25519 BASE64 [comment]" or
  * "larder-secret-key ed25519 BASE64 [comment]" (32-byte seed). */
-struct public_key { uint8_t bytes[32]; uint8_t id[8]; };
-struct secret_key { uint8_t seed[32]; struct public_key public_key; };
+struct public_key {
+	uint8_t bytes[32];
+	uint8_t id[8];
+};
+struct secret_key {
+	uint8_t seed[32];
+	struct public_key public_key;
+};
 
 int secret_key_new(struct secret_key *ret);
-int secret_key_parse(const void *text, size_t len, struct secret_key *ret, struct err *err);
-int public_key_parse(const void *text, size_t len, struct public_key *ret, struct err *err);
+int secret_key_parse(const void *text, size_t len, struct secret_key *ret,
+		     struct err *err);
+int public_key_parse(const void *text, size_t len, struct public_key *ret,
+		     struct err *err);
 int secret_key_print(const struct secret_key *key, struct buf *ret_text);
 int public_key_print(const struct public_key *key, struct buf *ret_text);
 void secret_key_wipe(struct secret_key *key);
@@ -73,7 +82,8 @@ int head_sign(struct buf *text, const struct secret_key *key);
  */
 int head_verify(const void *text, const struct head *head,
 		const struct public_key *trusted, size_t trusted_count,
-		const struct public_key *revoked, size_t revoked_count, struct err *err);
+		const struct public_key *revoked, size_t revoked_count,
+		struct err *err);
 
 /*
  * Whether a client that holds `current` (NULL: none yet) may accept `offered`

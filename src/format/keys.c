@@ -48,7 +48,7 @@ static int take_public(EVP_PKEY *pkey, struct public_key *ret)
 
 int secret_key_new(struct secret_key *ret)
 {
-	struct secret_key key = { 0 };
+	struct secret_key key = {0};
 	size_t len = sizeof(key.seed);
 	EVP_PKEY *pkey = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
 	int r = -ENOMEM;
@@ -142,7 +142,7 @@ static int parse_key(const void *text, size_t len, const char *kind,
 int secret_key_parse(const void *text, size_t len, struct secret_key *ret,
 		     struct err *err)
 {
-	struct secret_key key = { 0 };
+	struct secret_key key = {0};
 	int r = parse_key(text, len, SECRET_WORD, key.seed, err);
 
 	if (r == 0) {
@@ -159,7 +159,7 @@ int secret_key_parse(const void *text, size_t len, struct secret_key *ret,
 int public_key_parse(const void *text, size_t len, struct public_key *ret,
 		     struct err *err)
 {
-	struct public_key key = { 0 };
+	struct public_key key = {0};
 	int r = parse_key(text, len, PUBLIC_WORD, key.bytes, err);
 
 	if (r == 0) {

@@ -125,9 +125,9 @@ int pack_trailer_parse(const void *trailer, uint64_t pack_bytes,
 	if (memcmp(at + 16, PACK_END_MAGIC, PACK_END_MAGIC_BYTES) != 0)
 		return err_set(err, EBADMSG,
 			       "pack has no trailer: not a pack, or cut short");
-	if (pack_bytes > LIMIT_PACK_BYTES || !add_checked(offset, bytes, &end) ||
-	    end != pack_bytes || bytes > table_bytes(LIMIT_PACK_RECORDS) ||
-	    bytes < table_bytes(1) ||
+	if (pack_bytes > LIMIT_PACK_BYTES ||
+	    !add_checked(offset, bytes, &end) || end != pack_bytes ||
+	    bytes > table_bytes(LIMIT_PACK_RECORDS) || bytes < table_bytes(1) ||
 	    (bytes - table_bytes(0)) % RECORD_BYTES != 0)
 		return err_set(err, EBADMSG,
 			       "pack trailer does not fit its %llu bytes",
@@ -143,8 +143,7 @@ static int check_table(const uint8_t *table, size_t len, uint64_t table_offset,
 	uint64_t offset, bytes;
 	int r;
 
-	if (len < table_bytes(1) ||
-	    load_le32(table) != PACK_SKIPPABLE_MAGIC ||
+	if (len < table_bytes(1) || load_le32(table) != PACK_SKIPPABLE_MAGIC ||
 	    load_le32(table + 4) != len - SKIPPABLE_BYTES)
 		return err_set(err, EBADMSG, "not a pack table");
 	r = preamble_check(table + SKIPPABLE_BYTES, len - SKIPPABLE_BYTES,

@@ -28,12 +28,14 @@ struct pack_record {
  * it will be written. -EINVAL for records that pack_table_parse would
  * refuse, or none; -EFBIG past LIMIT_PACK_BYTES or LIMIT_PACK_RECORDS. */
 int pack_table_write(const struct pack_record *records, uint32_t count,
-		     uint64_t frames_bytes, struct buf *ret_tail, struct digest *ret_id);
+		     uint64_t frames_bytes, struct buf *ret_tail,
+		     struct digest *ret_id);
 
 /* The trailer is the pack's last PACK_TRAILER_BYTES bytes. */
 #define PACK_TRAILER_BYTES 24
 int pack_trailer_parse(const void *trailer, uint64_t pack_bytes,
-		       uint64_t *ret_table_offset, uint64_t *ret_table_bytes, struct err *err);
+		       uint64_t *ret_table_offset, uint64_t *ret_table_bytes,
+		       struct err *err);
 /* table: the bytes at that offset, to the pack's end. Records are checked:
  * one after another from 0 to table_offset. ret: malloc. */
 int pack_table_parse(const void *table, size_t len, uint64_t table_offset,

@@ -42,7 +42,8 @@
 #define PLACES_LEVEL 3
 
 /* Small enough (below 2^40) that nothing computed from counts overflows. */
-#define CHUNKS_MAX ((uint64_t)LIMIT_PLACES_HEAD_BYTES / PAGE_BYTES * PAGE_PLACES)
+#define CHUNKS_MAX                                                             \
+	((uint64_t)LIMIT_PLACES_HEAD_BYTES / PAGE_BYTES * PAGE_PLACES)
 
 static uint64_t pages_of(uint64_t chunk_count)
 {
@@ -330,9 +331,9 @@ static int check_input(const struct places_pack *packs, uint32_t pack_count,
 }
 
 static int append_file(struct page_writer *writer,
-		       const struct places_pack *packs,
-		       uint32_t pack_count, const struct place *places,
-		       uint64_t count, struct buf *file)
+		       const struct places_pack *packs, uint32_t pack_count,
+		       const struct place *places, uint64_t count,
+		       struct buf *file)
 {
 	size_t start = file->len;
 	size_t entry_at = head_bytes_of(pack_count, 0);

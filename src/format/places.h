@@ -19,7 +19,7 @@ struct err;
  * per page of 4096 records.
  */
 struct place {
-	uint32_t pack;         /* index in the pack table; PLACE_ZERO: no bytes */
+	uint32_t pack; /* index in the pack table; PLACE_ZERO: no bytes */
 	uint32_t stored_bytes; /* frame length */
 	uint64_t offset;       /* of the frame in the pack */
 };
@@ -36,27 +36,33 @@ struct places_head {
 	uint32_t pack_count;
 	uint32_t page_count;
 	struct places_pack *packs;
-	struct { uint64_t offset; uint32_t stored_bytes; } *pages; /* in the file */
-	size_t head_bytes;  /* where the first page frame may start */
+	struct {
+		uint64_t offset;
+		uint32_t stored_bytes;
+	} * pages;	     /* in the file */
+	size_t head_bytes;   /* where the first page frame may start */
 	uint64_t file_bytes; /* head and all frames */
 };
 
 /* Bytes the head needs, from the file's first PLACES_FIXED_BYTES bytes. All
  * parsers here: -EBADMSG, or -EPROTONOSUPPORT for a file from the future. */
 #define PLACES_FIXED_BYTES 48
-int places_head_size(const void *data, size_t len, uint64_t *ret_bytes, struct err *err);
-int places_head_parse(const void *data, size_t len, struct places_head **ret, struct err *err);
+int places_head_size(const void *data, size_t len, uint64_t *ret_bytes,
+		     struct err *err);
+int places_head_parse(const void *data, size_t len, struct places_head **ret,
+		      struct err *err);
 void places_head_free(struct places_head *head);
-/* Decompress page `page`'s frame into *ret (malloc, *ret_count records), with every
- * pack index, offset and length checked against the head. */
+/* Decompress page `page`'s frame into *ret (malloc, *ret_count records), with
+ * every pack index, offset and length checked against the head. */
 int places_page_parse(const struct places_head *head, uint32_t page,
-		      const void *frame, size_t frame_len,
-		      struct place **ret, uint32_t *ret_count, struct err *err);
+		      const void *frame, size_t frame_len, struct place **ret,
+		      uint32_t *ret_count, struct err *err);
 
 /* Whole file from all places in order. places[].pack indexes packs. -EINVAL
- * for a place outside its pack, or none at all. Whether a place is PLACE_ZERO is
- * the recipe's to say: readers believe its flag, not this file. */
+ * for a place outside its pack, or none at all. Whether a place is PLACE_ZERO
+ * is the recipe's to say: readers believe its flag, not this file. */
 int places_write(const struct places_pack *packs, uint32_t pack_count,
-		 const struct place *places, uint64_t count, struct buf *ret_file);
+		 const struct place *places, uint64_t count,
+		 struct buf *ret_file);
 
 #endif

@@ -39,10 +39,10 @@ bool recipe_record_valid(const struct recipe_record *record)
 	       record->digest.type == type;
 }
 
-struct recipe_writer *recipe_writer_new(
-	int (*page_done)(void *arg, const struct digest *digest,
-			 const void *data, size_t len),
-	void *arg)
+struct recipe_writer *
+recipe_writer_new(int (*page_done)(void *arg, const struct digest *digest,
+				   const void *data, size_t len),
+		  void *arg)
 {
 	struct recipe_writer *writer = calloc(1, sizeof(*writer));
 
@@ -92,7 +92,7 @@ static int flush_page(struct recipe_writer *writer)
 
 static int start_page(struct recipe_writer *writer)
 {
-	uint8_t header[PAGE_BYTES] = { 0 };
+	uint8_t header[PAGE_BYTES] = {0};
 
 	preamble_store(header, RECIPE_PAGE_MAGIC);
 	return buf_append(&writer->page, header, sizeof(header));

@@ -83,7 +83,8 @@ static int check_records(const uint8_t *records, uint32_t count,
 	for (uint32_t i = 0; i < count; i++) {
 		struct recipe_record record;
 
-		if (!recipe_record_load(records + (size_t)i * RECORD_BYTES, &record))
+		if (!recipe_record_load(records + (size_t)i * RECORD_BYTES,
+					&record))
 			return err_set(err, EBADMSG,
 				       "recipe record %u is malformed", i);
 		sum += record.length;
@@ -120,7 +121,7 @@ static int check_root_fields(const struct recipe *recipe, struct err *err)
 int recipe_parse(const void *data, size_t len, struct recipe *ret,
 		 struct err *err)
 {
-	struct recipe recipe = { .data = data, .len = len };
+	struct recipe recipe = {.data = data, .len = len};
 	uint64_t pages, body;
 	int r = preamble_check(data, len, RECIPE_MAGIC, "recipe", err);
 
@@ -213,7 +214,7 @@ static int page_load(const uint8_t *records, uint64_t first_chunk,
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		recipe_record_load(records + (size_t)i * RECORD_BYTES,
-			    &page->records[i]);
+				   &page->records[i]);
 		page->starts[i] = start;
 		start += page->records[i].length;
 	}

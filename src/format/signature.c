@@ -50,12 +50,11 @@ static bool is_signed_by(const struct public_key *key,
 	EVP_MD_CTX *context = EVP_MD_CTX_new();
 	bool is_signed;
 
-	is_signed = pkey && context &&
-		    EVP_DigestVerifyInit(context, NULL, NULL, NULL, pkey) ==
-			    1 &&
-		    EVP_DigestVerify(context, signature->value,
-				     sizeof(signature->value), text,
-				     len) == 1;
+	is_signed =
+		pkey && context &&
+		EVP_DigestVerifyInit(context, NULL, NULL, NULL, pkey) == 1 &&
+		EVP_DigestVerify(context, signature->value,
+				 sizeof(signature->value), text, len) == 1;
 	EVP_MD_CTX_free(context);
 	EVP_PKEY_free(pkey);
 	return is_signed;
@@ -110,8 +109,8 @@ static int refuse(const struct head *head, const struct public_key *trusted,
 	char signers[64] = "", known[64] = "";
 
 	if (head->signature_count == 0)
-		return err_set(err, EKEYREJECTED,
-			       "head of '%s' is not signed", head->dataset);
+		return err_set(err, EKEYREJECTED, "head of '%s' is not signed",
+			       head->dataset);
 	for (uint32_t i = 0; i < head->signature_count; i++)
 		list_id(signers, sizeof(signers), head->signatures[i].key_id);
 	for (size_t i = 0; i < trusted_count; i++)

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void try_head(const uint8_t *data, size_t len)
 {
-	struct public_key key = { { 1 }, { 2 } };
+	struct public_key key = {{1}, {2}};
 	struct head head, back;
 	struct buf text;
 	struct err err;

@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct err err;
 	uint64_t bytes;
 
-	places_head_size(data, len < PLACES_FIXED_BYTES ? len :
-							  PLACES_FIXED_BYTES,
+	places_head_size(data,
+			 len < PLACES_FIXED_BYTES ? len : PLACES_FIXED_BYTES,
 			 &bytes, &err);
 	if (places_head_parse(data, len, &head, &err) < 0)
 		return 0;

@@ -54,7 +54,7 @@ static void try_root(const uint8_t *data, size_t len)
 static void try_page(uint32_t count, uint32_t bytes, const uint8_t *data,
 		     size_t len)
 {
-	uint8_t root[40 + 2 * 40] = { 'L', 'R', 'D', 'R', 1 };
+	uint8_t root[40 + 2 * 40] = {'L', 'R', 'D', 'R', 1};
 	struct recipe_page *page;
 	struct recipe recipe;
 	struct err err;

@@ -100,8 +100,8 @@ static void test_agrees_with_the_rule(void **state)
 
 		params.normalisation = level;
 		for (size_t at = 0; at < len;) {
-			size_t cut = chunker_cut(&params, data + at, len - at,
-						 true);
+			size_t cut =
+				chunker_cut(&params, data + at, len - at, true);
 
 			assert_int_equal(cut, reference_cut(&params, data + at,
 							    len - at));
@@ -114,9 +114,9 @@ static void test_agrees_with_the_rule(void **state)
 static void test_golden_cuts(void **state)
 {
 	static const size_t golden[] = {
-		1053590, 990228, 1414384, 1080227, 1128432, 1278275,
+		1053590, 990228,  1414384, 1080227, 1128432, 1278275,
 		1183869, 1103658, 1049618, 1362865, 1189835, 1071458,
-		411001, 1192032, 1256716, 11028,
+		411001,	 1192032, 1256716, 11028,
 	};
 	const size_t len = 16 << 20;
 	uint8_t *data = malloc(len);
@@ -204,16 +204,16 @@ static void test_params(void **state)
 		struct chunker_params params;
 		bool is_valid;
 	} cases[] = {
-		{ { 256 << 10, 1 << 20, 4 << 20, 2 }, true },
-		{ { 64, 256, 256, 3 }, true },
-		{ { 63, 256, 1024, 2 }, false },
-		{ { 64, 128, 1024, 2 }, false },
-		{ { 64, 1000, 4096, 2 }, false },
-		{ { 2048, 1024, 4096, 2 }, false },
-		{ { 64, 1024, 512, 2 }, false },
-		{ { 64, 1024, LIMIT_CHUNK_BYTES + 1, 2 }, false },
-		{ { 64, 1024, 4096, 4 }, false },
-		{ { 0, 0, 0, 0 }, false },
+		{{256 << 10, 1 << 20, 4 << 20, 2}, true},
+		{{64, 256, 256, 3}, true},
+		{{63, 256, 1024, 2}, false},
+		{{64, 128, 1024, 2}, false},
+		{{64, 1000, 4096, 2}, false},
+		{{2048, 1024, 4096, 2}, false},
+		{{64, 1024, 512, 2}, false},
+		{{64, 1024, LIMIT_CHUNK_BYTES + 1, 2}, false},
+		{{64, 1024, 4096, 4}, false},
+		{{0, 0, 0, 0}, false},
 	};
 
 	(void)state;
@@ -225,7 +225,7 @@ static void test_params(void **state)
 
 static void test_is_all_zero(void **state)
 {
-	uint8_t data[300] = { 0 };
+	uint8_t data[300] = {0};
 
 	(void)state;
 	for (size_t len = 0; len <= sizeof(data); len++)

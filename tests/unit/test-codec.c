@@ -62,9 +62,9 @@ static size_t check_round_trip(struct codec *codec, const uint8_t *data,
 	assert_memory_equal(plain, data, len);
 	digest_sha256(data, len, &digest);
 	memset(plain, 0xee, len + 1);
-	assert_int_equal(codec_open_frame(codec, frame, (size_t)r, plain, len,
-					  &digest),
-			 0);
+	assert_int_equal(
+		codec_open_frame(codec, frame, (size_t)r, plain, len, &digest),
+		0);
 	assert_memory_equal(plain, data, len);
 	assert_int_equal(plain[len], 0xee);
 	free(frame);
@@ -75,11 +75,10 @@ static size_t check_round_trip(struct codec *codec, const uint8_t *data,
 /* Every width of the content size, and the edges of a raw block. */
 static void test_round_trips_of_all_sizes(void **state)
 {
-	static const size_t sizes[] = { 0,	 1,	  2,	   255,
-					256,	 257,	  65535,   65536,
-					65791,	 65792,	  65793,   131071,
-					131072,	 131073,  262144,  262145,
-					1048576, 4194304 };
+	static const size_t sizes[] = {0,      1,	2,	255,	256,
+				       257,    65535,	65536,	65791,	65792,
+				       65793,  131071,	131072, 131073, 262144,
+				       262145, 1048576, 4194304};
 	uint8_t *random = malloc(4 * MIB), *text = malloc(4 * MIB);
 	struct codec *codec = codec_new();
 
@@ -143,8 +142,9 @@ static const uint8_t plain[] = "abcdefghabcdefghabcdefghabcdefgh";
 /* Magic, single segment, size 32; one raw block. */
 static size_t good_frame(uint8_t frame[64])
 {
-	static const uint8_t header[] = { 0x28, 0xb5, 0x2f, 0xfd, 0x20, 32,
-					  (32 << 3 & 0xff) | 1, 32 >> 5, 0 };
+	static const uint8_t header[] = {
+		0x28,	 0xb5, 0x2f, 0xfd, 0x20, 32, (32 << 3 & 0xff) | 1,
+		32 >> 5, 0};
 
 	memcpy(frame, header, sizeof(header));
 	memcpy(frame + sizeof(header), plain, PLAIN_BYTES);
@@ -199,17 +199,17 @@ static void test_refuses_lies(void **state)
 		uint8_t value;
 		bool is_plausible; /* seen only when it is decompressed */
 	} cases[] = {
-		{ "skippable frame", 0, 0x50, false },
-		{ "frame of zstd 0.7", 0, 0x27, false },
-		{ "no content size", 4, 0x00, false },
-		{ "reserved bit", 4, 0x28, false },
-		{ "dictionary", 4, 0x21, false },
-		{ "larger size", 5, 33, false },
-		{ "smaller size", 5, 31, true },
-		{ "not the last block", 6, 32 << 3 & 0xff, false },
-		{ "reserved block type", 6, (32 << 3 & 0xff) | 7, false },
-		{ "block too long", 8, 1, false },
-		{ "other bytes", 20, '!', true },
+		{"skippable frame", 0, 0x50, false},
+		{"frame of zstd 0.7", 0, 0x27, false},
+		{"no content size", 4, 0x00, false},
+		{"reserved bit", 4, 0x28, false},
+		{"dictionary", 4, 0x21, false},
+		{"larger size", 5, 33, false},
+		{"smaller size", 5, 31, true},
+		{"not the last block", 6, 32 << 3 & 0xff, false},
+		{"reserved block type", 6, (32 << 3 & 0xff) | 7, false},
+		{"block too long", 8, 1, false},
+		{"other bytes", 20, '!', true},
 	};
 
 	(void)state;
@@ -254,7 +254,7 @@ static void test_refuses_other_size_and_digest(void **state)
 	assert_int_equal(
 		codec_open_frame(codec, frame, len, out, PLAIN_BYTES, &digest),
 		-EBADMSG);
-	digest = (struct digest){ 0 };
+	digest = (struct digest){0};
 	assert_int_equal(
 		codec_open_frame(codec, frame, len, out, PLAIN_BYTES, &digest),
 		-EBADMSG);
@@ -267,8 +267,8 @@ static void test_refuses_other_size_and_digest(void **state)
 static void test_refuses_a_dictionary(void **state)
 {
 	uint8_t frame[64];
-	static const uint8_t with_id[] = { 0x28, 0xb5, 0x2f, 0xfd, 0x21,
-					   7,	 32,   1,    1,	   0 };
+	static const uint8_t with_id[] = {0x28, 0xb5, 0x2f, 0xfd, 0x21,
+					  7,	32,   1,    1,	  0};
 	uint64_t size;
 
 	(void)state;
@@ -281,10 +281,10 @@ static void test_refuses_a_dictionary(void **state)
 /* A few bytes that declare a gigabyte are refused before any is taken. */
 static void test_declared_size_is_bounded_by_blocks(void **state)
 {
-	uint8_t frame[] = { 0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0,
-			    0,	  0x40, 0x03, 0,    2,	  'x' };
+	uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0,  0,
+			   0,	 0x40, 0x03, 0,	   2,	 'x'};
 	struct codec *codec = codec_new();
-	struct digest digest = { .type = DIGEST_SHA256 };
+	struct digest digest = {.type = DIGEST_SHA256};
 	struct buf plain_buf;
 
 	(void)state;

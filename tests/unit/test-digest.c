@@ -14,7 +14,7 @@
 
 #include "format/digest.h"
 
-#define ABC_SHA256 \
+#define ABC_SHA256                                                             \
 	"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 static void test_sha256_known_answer(void **state)
@@ -53,8 +53,9 @@ static void test_hasher_is_reusable(void **state)
 	assert_int_equal(hasher_start(hasher, DIGEST_GIT_SHA1, 6), 0);
 	hasher_add(hasher, "hello\n", 6);
 	hasher_finish(hasher, &digest);
-	assert_string_equal(digest_text(&digest, text),
-			    "git-sha1:ce013625030ba8dba906f756967f9e9ca394464a");
+	assert_string_equal(
+		digest_text(&digest, text),
+		"git-sha1:ce013625030ba8dba906f756967f9e9ca394464a");
 	for (size_t i = 20; i < DIGEST_BYTES; i++)
 		assert_int_equal(digest.bytes[i], 0);
 	hasher_free(hasher);
@@ -79,9 +80,9 @@ static void test_hasher_refuses(void **state)
 
 static void test_order_and_equality(void **state)
 {
-	struct digest a = { .type = DIGEST_SHA256, .bytes = { 1 } };
-	struct digest b = { .type = DIGEST_SHA256, .bytes = { 2 } };
-	struct digest c = { .type = DIGEST_GIT_SHA1, .bytes = { 1 } };
+	struct digest a = {.type = DIGEST_SHA256, .bytes = {1}};
+	struct digest b = {.type = DIGEST_SHA256, .bytes = {2}};
+	struct digest c = {.type = DIGEST_GIT_SHA1, .bytes = {1}};
 
 	(void)state;
 	assert_true(digest_compare(&a, &b) < 0);
@@ -96,18 +97,18 @@ static void test_order_and_equality(void **state)
 
 static void test_parse_is_inverse_of_text(void **state)
 {
-	static const uint8_t types[] = { DIGEST_NONE, DIGEST_SHA256,
-					 DIGEST_GIT_SHA1, DIGEST_BLAKE3,
-					 DIGEST_REFERENCE };
+	static const uint8_t types[] = {DIGEST_NONE, DIGEST_SHA256,
+					DIGEST_GIT_SHA1, DIGEST_BLAKE3,
+					DIGEST_REFERENCE};
 	char text[DIGEST_TEXT_MAX];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(types); i++) {
-		struct digest digest = { .type = types[i] }, back;
+		struct digest digest = {.type = types[i]}, back;
 
 		memset(digest.bytes, 0xa5, digest_size(types[i]));
-		assert_int_equal(digest_parse(digest_text(&digest, text), &back),
-				 0);
+		assert_int_equal(
+			digest_parse(digest_text(&digest, text), &back), 0);
 		assert_true(digest_equal(&digest, &back));
 	}
 }

@@ -114,7 +114,7 @@ static void test_print_and_sign(void **state)
 
 static void test_print_refuses(void **state)
 {
-	struct head head = { .dataset = "a", .catalog_bytes = 1, .serial = 1 };
+	struct head head = {.dataset = "a", .catalog_bytes = 1, .serial = 1};
 	struct buf text;
 
 	(void)state;
@@ -134,7 +134,7 @@ static void test_print_refuses(void **state)
 
 static void refuse(const char *path, const void *data, size_t len)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	struct head head;
 	int r = head_parse(data, len, &head, &err);
 
@@ -148,7 +148,7 @@ static void refuse(const char *path, const void *data, size_t len)
 
 static void refuse_key(const char *path, const void *data, size_t len)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	struct public_key key;
 
 	if (public_key_parse(data, len, &key, &err) >= 0)
@@ -168,9 +168,9 @@ static void test_verify(void **state)
 {
 	struct public_key a = read_public("good/public-key-a");
 	struct public_key b = read_public("good/public-key-b");
-	struct public_key both[2] = { a, b };
+	struct public_key both[2] = {a, b};
 	struct secret_key other;
-	struct err err = { "" };
+	struct err err = {""};
 	struct head head;
 	size_t len;
 	char *data = data_read("good/head", &len);
@@ -188,9 +188,9 @@ static void test_verify(void **state)
 			 -EKEYREJECTED);
 	assert_int_equal(head_verify(data, &head, NULL, 0, NULL, 0, &err),
 			 -EKEYREJECTED);
-	assert_int_equal(head_verify(data, &head, &other.public_key, 1, NULL, 0,
-				     &err),
-			 -EKEYREJECTED);
+	assert_int_equal(
+		head_verify(data, &head, &other.public_key, 1, NULL, 0, &err),
+		-EKEYREJECTED);
 	/* says who signed and who is trusted */
 	assert_non_null(strstr(err.text, "no signature of a trusted key"));
 	assert_non_null(strstr(err.text, "21fe31dfa154a261"));
@@ -213,19 +213,19 @@ static void test_verify(void **state)
 	/* a key that claims another's id proves nothing */
 	memcpy(other.public_key.id, a.id, sizeof(a.id));
 	assert_int_equal(head_parse(data, len, &head, NULL), 0);
-	assert_int_equal(head_verify(data, &head, &other.public_key, 1, NULL, 0,
-				     NULL),
-			 -EKEYREJECTED);
+	assert_int_equal(
+		head_verify(data, &head, &other.public_key, 1, NULL, 0, NULL),
+		-EKEYREJECTED);
 	secret_key_wipe(&other);
 	free(data);
 }
 
 #define NOW 1000000
-static const struct head held = { .dataset = "a/b",
-				  .catalog = { .type = 1, .bytes = { 1 } },
-				  .serial = 5,
-				  .time = NOW - 100,
-				  .expires = NOW - 50 };
+static const struct head held = {.dataset = "a/b",
+				 .catalog = {.type = 1, .bytes = {1}},
+				 .serial = 5,
+				 .time = NOW - 100,
+				 .expires = NOW - 50};
 
 static void test_accept(void **state)
 {
@@ -238,51 +238,50 @@ static void test_accept(void **state)
 		bool has_current;
 		int result;
 	} cases[] = {
-		{ "first", "a/b", "", "a/b", 1, 1, NOW, 0, false, 0 },
-		{ "newer", "a/b", "", "a/b", 6, 2, NOW, 0, true, 0 },
-		{ "same", "a/b", "", "a/b", 5, 1, NOW - 100, 0, true, 0 },
-		{ "other dataset", "a/c", "", "a/b", 6, 1, NOW, 0, true,
-		  -EINVAL },
-		{ "prefix", "a/b", "", "a/bc", 6, 1, NOW, 0, false, -EINVAL },
-		{ "longer", "a/bc", "", "a/b", 6, 1, NOW, 0, false, -EINVAL },
-		{ "tag as current", "a/b", "v1", "a/b", 6, 1, NOW, 0, false,
-		  -EINVAL },
-		{ "current as tag", "a/b", "", "a/b@v1", 6, 1, NOW, 0, false,
-		  -EINVAL },
-		{ "other tag", "a/b", "v2", "a/b@v1", 6, 1, NOW, 0, false,
-		  -EINVAL },
-		{ "tag", "a/b", "v1", "a/b@v1", 6, 1, NOW, 0, false, 0 },
-		{ "older", "a/b", "", "a/b", 4, 1, NOW, 0, true, -ESTALE },
-		{ "same serial, other catalog", "a/b", "", "a/b", 5, 2, NOW, 0,
-		  true, -ESTALE },
-		{ "expired when first received", "a/b", "", "a/b", 1, 1,
-		  NOW - 10, NOW - 1, false, -EKEYEXPIRED },
-		{ "expires now", "a/b", "", "a/b", 1, 1, NOW - 10, NOW, false,
-		  -EKEYEXPIRED },
-		{ "not yet", "a/b", "", "a/b", 1, 1, NOW - 10, NOW + 1, false,
-		  0 },
-		{ "newer but expired", "a/b", "", "a/b", 6, 2, NOW - 10,
-		  NOW - 1, true, -EKEYEXPIRED },
-		{ "expired since accepted", "a/b", "", "a/b", 5, 1, NOW - 100,
-		  NOW - 50, true, 0 },
-		{ "clock before the head's time", "a/b", "", "a/b", 6, 2,
-		  NOW + 10, NOW - 1, false, 0 },
+		{"first", "a/b", "", "a/b", 1, 1, NOW, 0, false, 0},
+		{"newer", "a/b", "", "a/b", 6, 2, NOW, 0, true, 0},
+		{"same", "a/b", "", "a/b", 5, 1, NOW - 100, 0, true, 0},
+		{"other dataset", "a/c", "", "a/b", 6, 1, NOW, 0, true,
+		 -EINVAL},
+		{"prefix", "a/b", "", "a/bc", 6, 1, NOW, 0, false, -EINVAL},
+		{"longer", "a/bc", "", "a/b", 6, 1, NOW, 0, false, -EINVAL},
+		{"tag as current", "a/b", "v1", "a/b", 6, 1, NOW, 0, false,
+		 -EINVAL},
+		{"current as tag", "a/b", "", "a/b@v1", 6, 1, NOW, 0, false,
+		 -EINVAL},
+		{"other tag", "a/b", "v2", "a/b@v1", 6, 1, NOW, 0, false,
+		 -EINVAL},
+		{"tag", "a/b", "v1", "a/b@v1", 6, 1, NOW, 0, false, 0},
+		{"older", "a/b", "", "a/b", 4, 1, NOW, 0, true, -ESTALE},
+		{"same serial, other catalog", "a/b", "", "a/b", 5, 2, NOW, 0,
+		 true, -ESTALE},
+		{"expired when first received", "a/b", "", "a/b", 1, 1,
+		 NOW - 10, NOW - 1, false, -EKEYEXPIRED},
+		{"expires now", "a/b", "", "a/b", 1, 1, NOW - 10, NOW, false,
+		 -EKEYEXPIRED},
+		{"not yet", "a/b", "", "a/b", 1, 1, NOW - 10, NOW + 1, false,
+		 0},
+		{"newer but expired", "a/b", "", "a/b", 6, 2, NOW - 10, NOW - 1,
+		 true, -EKEYEXPIRED},
+		{"expired since accepted", "a/b", "", "a/b", 5, 1, NOW - 100,
+		 NOW - 50, true, 0},
+		{"clock before the head's time", "a/b", "", "a/b", 6, 2,
+		 NOW + 10, NOW - 1, false, 0},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct head offered = { .serial = cases[i].serial,
-					.time = cases[i].time,
-					.expires = cases[i].expires };
-		struct err err = { "" };
+		struct head offered = {.serial = cases[i].serial,
+				       .time = cases[i].time,
+				       .expires = cases[i].expires};
+		struct err err = {""};
 		int r;
 
 		snprintf(offered.dataset, sizeof(offered.dataset), "%s",
 			 cases[i].dataset);
 		snprintf(offered.tag, sizeof(offered.tag), "%s", cases[i].tag);
-		offered.catalog = (struct digest){ .type = 1,
-						   .bytes = {
-							   cases[i].catalog } };
+		offered.catalog =
+			(struct digest){.type = 1, .bytes = {cases[i].catalog}};
 		r = head_accept(&offered, cases[i].has_current ? &held : NULL,
 				cases[i].name, NOW, &err);
 		if (r != cases[i].result)
@@ -297,24 +296,24 @@ static void test_names(void **state)
 		const char *name;
 		bool is_dataset, is_tag;
 	} cases[] = {
-		{ "pile", true, true },
-		{ "a", true, true },
-		{ "A-b_c.d0", true, true },
-		{ "hf/models/Qwen/Qwen2.5-0.5B", true, false },
-		{ "", false, false },
-		{ ".", false, false },
-		{ "..", false, false },
-		{ ".hidden", false, false },
-		{ "a/.hidden", false, false },
-		{ "a/../b", false, false },
-		{ "/a", false, false },
-		{ "a/", false, false },
-		{ "a//b", false, false },
-		{ "a@b", false, false },
-		{ "a b", false, false },
-		{ "a#b", false, false },
-		{ "\xc3\xa9", false, false },
-		{ "a\n", false, false },
+		{"pile", true, true},
+		{"a", true, true},
+		{"A-b_c.d0", true, true},
+		{"hf/models/Qwen/Qwen2.5-0.5B", true, false},
+		{"", false, false},
+		{".", false, false},
+		{"..", false, false},
+		{".hidden", false, false},
+		{"a/.hidden", false, false},
+		{"a/../b", false, false},
+		{"/a", false, false},
+		{"a/", false, false},
+		{"a//b", false, false},
+		{"a@b", false, false},
+		{"a b", false, false},
+		{"a#b", false, false},
+		{"\xc3\xa9", false, false},
+		{"a\n", false, false},
 	};
 	char name[258];
 
@@ -349,7 +348,7 @@ static void test_new_keys(void **state)
 {
 	struct secret_key key, other, back;
 	struct public_key public;
-	struct err err = { "" };
+	struct err err = {""};
 	struct buf text;
 
 	(void)state;

@@ -20,9 +20,9 @@
 
 #include "data.h"
 
-#define LIMIT(name)   \
-	{             \
-		#name, name \
+#define LIMIT(name)                                                            \
+	{                                                                      \
+#name, name                                                    \
 	}
 
 static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pack tables: golden bytes, zstd's own tool accepts a pack, lies are refused. */
+/* Pack tables: golden bytes, zstd's own tool accepts a pack, lies are refused.
+ */
 #include <config.h>
 
 #undef NDEBUG
@@ -26,13 +27,13 @@
 
 #include "data.h"
 
-#define GOLDEN_ID \
+#define GOLDEN_ID                                                              \
 	"f2f5c71449c6da3d13113c264e09c0fae970bcac0c395fd45f30cd1540c53a6c"
 
 /* What a reader does with a pack of which it knows the size. */
-static int parse_pack(const uint8_t *data, size_t len,
-		      struct pack_record **ret, uint32_t *ret_count,
-		      struct digest *ret_id, struct err *err)
+static int parse_pack(const uint8_t *data, size_t len, struct pack_record **ret,
+		      uint32_t *ret_count, struct digest *ret_id,
+		      struct err *err)
 {
 	uint64_t offset, bytes;
 	int r;
@@ -66,9 +67,8 @@ static void test_golden_file(void **state)
 	assert_int_equal(records[1].stored_bytes, 81);
 	assert_int_equal(records[1].plain_bytes, 72);
 	buf_init(&tail, 4096);
-	assert_int_equal(pack_table_write(records, count, 69 + 81, &tail,
-					  &again),
-			 0);
+	assert_int_equal(
+		pack_table_write(records, count, 69 + 81, &tail, &again), 0);
 	assert_true(digest_equal(&id, &again));
 	assert_int_equal(tail.len, len - 69 - 81);
 	assert_memory_equal(tail.data, data + 69 + 81, tail.len);
@@ -141,9 +141,9 @@ static void test_round_trip(void **state)
 	(void)state;
 	buf_init(&pack, 1 << 20);
 	make_pack(&pack, 100);
-	assert_int_equal(parse_pack(pack.data, pack.len, &records, &count, &id,
-				    NULL),
-			 0);
+	assert_int_equal(
+		parse_pack(pack.data, pack.len, &records, &count, &id, NULL),
+		0);
 	assert_int_equal(count, 100);
 	free(records);
 	buf_release(&pack);
@@ -151,7 +151,7 @@ static void test_round_trip(void **state)
 
 static void refuse(const char *path, const void *data, size_t len)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	struct pack_record *records;
 	struct digest id;
 	uint32_t count;
@@ -190,8 +190,8 @@ static void test_table_must_be_the_trailers(void **state)
 static void test_write_refuses(void **state)
 {
 	struct pack_record good[2] = {
-		{ { .type = DIGEST_SHA256 }, 0, 10, 20 },
-		{ { .type = DIGEST_SHA256 }, 10, 10, 20 },
+		{{.type = DIGEST_SHA256}, 0, 10, 20},
+		{{.type = DIGEST_SHA256}, 10, 10, 20},
 	};
 	struct pack_record bad[2];
 	struct digest id;
@@ -203,12 +203,12 @@ static void test_write_refuses(void **state)
 	tail.len = 0;
 	assert_int_equal(pack_table_write(good, 0, 0, &tail, &id), -EINVAL);
 	assert_int_equal(pack_table_write(good, 2, 21, &tail, &id), -EINVAL);
-	assert_int_equal(pack_table_write(good, 2, LIMIT_PACK_BYTES, &tail,
-					  &id),
-			 -EFBIG);
-	assert_int_equal(pack_table_write(good, LIMIT_PACK_RECORDS + 1, 20,
-					  &tail, &id),
-			 -EFBIG);
+	assert_int_equal(
+		pack_table_write(good, 2, LIMIT_PACK_BYTES, &tail, &id),
+		-EFBIG);
+	assert_int_equal(
+		pack_table_write(good, LIMIT_PACK_RECORDS + 1, 20, &tail, &id),
+		-EFBIG);
 	memcpy(bad, good, sizeof(bad));
 	bad[1].offset = 9;
 	assert_int_equal(pack_table_write(bad, 2, 20, &tail, &id), -EINVAL);

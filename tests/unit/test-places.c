@@ -21,14 +21,14 @@
 #include "data.h"
 
 static const struct places_pack packs[2] = {
-	{ { .type = DIGEST_SHA256, .bytes = { 1 } }, 100u << 20 },
-	{ { .type = DIGEST_SHA256, .bytes = { 2 } }, 200u << 20 },
+	{{.type = DIGEST_SHA256, .bytes = {1}}, 100u << 20},
+	{{.type = DIGEST_SHA256, .bytes = {2}}, 200u << 20},
 };
 
 static struct place synthetic_place(uint64_t i)
 {
 	if (i % 5 == 4)
-		return (struct place){ .pack = PLACE_ZERO };
+		return (struct place){.pack = PLACE_ZERO};
 	return (struct place){
 		.pack = i % 2,
 		.stored_bytes = 1000 + (uint32_t)(i * 7919 % 5000),
@@ -68,7 +68,7 @@ static void check_page(const struct places_head *head, uint32_t page,
 
 static void test_round_trips(void **state)
 {
-	static const uint64_t counts[] = { 1, 4095, 4096, 4097, 10000 };
+	static const uint64_t counts[] = {1, 4095, 4096, 4097, 10000};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -79,9 +79,8 @@ static void test_round_trips(void **state)
 
 		buf_init(&file, 1 << 20);
 		buf_append(&file, "before", 6); /* offsets count from there */
-		assert_int_equal(places_write(packs, 2, places, counts[i],
-					      &file),
-				 0);
+		assert_int_equal(
+			places_write(packs, 2, places, counts[i], &file), 0);
 		assert_int_equal(places_head_size(file.data + 6,
 						  PLACES_FIXED_BYTES,
 						  &head_bytes, NULL),
@@ -118,10 +117,9 @@ static int parse_file(const uint8_t *data, size_t len, struct err *err)
 		struct place *places;
 		uint32_t count;
 
-		r = places_page_parse(head, page,
-				      data + head->pages[page].offset,
-				      head->pages[page].stored_bytes, &places,
-				      &count, err);
+		r = places_page_parse(
+			head, page, data + head->pages[page].offset,
+			head->pages[page].stored_bytes, &places, &count, err);
 		if (r == 0)
 			free(places);
 	}
@@ -155,7 +153,7 @@ static void test_golden_file(void **state)
 
 static void refuse(const char *path, const void *data, size_t len)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	int r = parse_file(data, len, &err);
 
 	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
@@ -185,16 +183,15 @@ static void test_pages_fill_the_file(void **state)
 static void test_write_refuses(void **state)
 {
 	static const struct place bad[] = {
-		{ .pack = 2, .stored_bytes = 1 },
-		{ .pack = 0, .stored_bytes = 0 },
-		{ .pack = 0, .stored_bytes = LIMIT_FRAME_BYTES + 1 },
-		{ .pack = 0, .stored_bytes = 2, .offset = (100u << 20) - 1 },
-		{ .pack = 0, .stored_bytes = 2, .offset = UINT64_MAX },
-		{ .pack = PLACE_ZERO, .stored_bytes = 1 },
+		{.pack = 2, .stored_bytes = 1},
+		{.pack = 0, .stored_bytes = 0},
+		{.pack = 0, .stored_bytes = LIMIT_FRAME_BYTES + 1},
+		{.pack = 0, .stored_bytes = 2, .offset = (100u << 20) - 1},
+		{.pack = 0, .stored_bytes = 2, .offset = UINT64_MAX},
+		{.pack = PLACE_ZERO, .stored_bytes = 1},
 	};
-	struct place last = { .pack = 0,
-			      .stored_bytes = 2,
-			      .offset = (100u << 20) - 2 };
+	struct place last = {
+		.pack = 0, .stored_bytes = 2, .offset = (100u << 20) - 2};
 	struct places_pack huge = packs[0];
 	struct buf file;
 

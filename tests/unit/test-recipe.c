@@ -49,12 +49,12 @@ static void drop_pages(struct pages *pages)
 {
 	for (uint32_t i = 0; i < pages->count; i++)
 		free(pages->items[i].data);
-	*pages = (struct pages){ 0 };
+	*pages = (struct pages){0};
 }
 
 static struct recipe_record synthetic_record(uint32_t i)
 {
-	struct recipe_record record = { .length = i % 1000 + 1 };
+	struct recipe_record record = {.length = i % 1000 + 1};
 	uint8_t number[4];
 
 	if (i % 7 == 3) {
@@ -84,11 +84,16 @@ static const struct {
 	uint32_t count, pages;
 	const char *id;
 } golden[] = {
-	{ 1, 0, "9e6916b27bd8cc75d54b541e7d9eb1fbb6890349a6dfaaf7181ae6aae657b7b0" },
-	{ 4096, 0, "f60d3d4758a32de67ad06c7c33f11d9942119ab6a1ce6ee7233bcc1435367735" },
-	{ 4097, 2, "1c40bf4d251a0440b9eaccef72eeed56c62c0146b8e91b0c01d7a2d2037c81ba" },
-	{ 8192, 2, "b044eb5d203e27af6e623f640ecbc30c57285adc2323156d4e111490a3d16ad0" },
-	{ 8200, 3, "0f11ed811a9ebc26323341456802c07517438da4ece42d2418c0534ba3346778" },
+	{1, 0,
+	 "9e6916b27bd8cc75d54b541e7d9eb1fbb6890349a6dfaaf7181ae6aae657b7b0"},
+	{4096, 0,
+	 "f60d3d4758a32de67ad06c7c33f11d9942119ab6a1ce6ee7233bcc1435367735"},
+	{4097, 2,
+	 "1c40bf4d251a0440b9eaccef72eeed56c62c0146b8e91b0c01d7a2d2037c81ba"},
+	{8192, 2,
+	 "b044eb5d203e27af6e623f640ecbc30c57285adc2323156d4e111490a3d16ad0"},
+	{8200, 3,
+	 "0f11ed811a9ebc26323341456802c07517438da4ece42d2418c0534ba3346778"},
 };
 #define GOLDEN_COUNT (sizeof(golden) / sizeof(golden[0]))
 
@@ -124,11 +129,10 @@ static void check_pages(const struct recipe *recipe, const struct pages *pages)
 		assert_true(start == position);
 		assert_int_equal(recipe_find_page(recipe, start), i);
 		assert_int_equal(recipe_find_page(recipe, end - 1), i);
-		assert_int_equal(recipe_page_parse(recipe, i,
-						   pages->items[i].data,
-						   pages->items[i].len, &page,
-						   NULL),
-				 0);
+		assert_int_equal(
+			recipe_page_parse(recipe, i, pages->items[i].data,
+					  pages->items[i].len, &page, NULL),
+			0);
 		assert_int_equal(page->first_chunk, i * 4096);
 		check_page(page, &position);
 		assert_true(end == position);
@@ -141,7 +145,7 @@ static void test_golden_round_trip(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < GOLDEN_COUNT; i++) {
-		struct pages pages = { 0 };
+		struct pages pages = {0};
 		char hex[DIGEST_HEX_MAX];
 		struct recipe recipe;
 		struct digest id;
@@ -151,9 +155,8 @@ static void test_golden_round_trip(void **state)
 		write_synthetic(golden[i].count, &root, &pages, &id);
 		assert_string_equal(digest_hex(&id, hex), golden[i].id);
 		assert_int_equal(pages.count, golden[i].pages);
-		assert_int_equal(recipe_parse(root.data, root.len, &recipe,
-					      NULL),
-				 0);
+		assert_int_equal(
+			recipe_parse(root.data, root.len, &recipe, NULL), 0);
 		assert_int_equal(recipe.chunk_count, golden[i].count);
 		assert_int_equal(recipe.page_count, golden[i].pages);
 		if (recipe.page_count) {
@@ -194,7 +197,7 @@ static void test_golden_file(void **state)
 
 static void refuse(const char *path, const void *data, size_t len)
 {
-	struct err err = { "" };
+	struct err err = {""};
 	struct recipe recipe;
 	int r = recipe_parse(data, len, &recipe, &err);
 
@@ -216,7 +219,7 @@ static void test_refuses_bad_files(void **state)
 /* A page must be what its root says of it, not merely well formed. */
 static void test_page_must_fit_its_root(void **state)
 {
-	struct pages pages = { 0 };
+	struct pages pages = {0};
 	struct recipe_page *page;
 	struct recipe recipe;
 	struct digest id;
@@ -232,9 +235,9 @@ static void test_page_must_fit_its_root(void **state)
 	len = pages.items[2].len;
 	assert_int_equal(recipe_page_parse(&recipe, 0, data, len, &page, NULL),
 			 -EBADMSG);
-	assert_int_equal(recipe_page_parse(&recipe, 2, data, len - 36, &page,
-					   NULL),
-			 -EBADMSG);
+	assert_int_equal(
+		recipe_page_parse(&recipe, 2, data, len - 36, &page, NULL),
+		-EBADMSG);
 	assert_int_equal(recipe_page_parse(&recipe, 2, data, 7, &page, NULL),
 			 -EBADMSG);
 	data[8] ^= 1; /* count */
@@ -263,14 +266,14 @@ static void test_page_must_fit_its_root(void **state)
 static void test_writer_refuses(void **state)
 {
 	static const struct recipe_record bad[] = {
-		{ .digest = { .type = DIGEST_SHA256 }, .length = 0 },
-		{ .digest = { .type = DIGEST_SHA256 },
-		  .length = LIMIT_CHUNK_BYTES + 1 },
-		{ .digest = { .type = DIGEST_NONE }, .length = 1 },
-		{ .digest = { .type = DIGEST_GIT_SHA1 }, .length = 1 },
-		{ .digest = { .type = DIGEST_SHA256 },
-		  .length = 1,
-		  .is_zero = true },
+		{.digest = {.type = DIGEST_SHA256}, .length = 0},
+		{.digest = {.type = DIGEST_SHA256},
+		 .length = LIMIT_CHUNK_BYTES + 1},
+		{.digest = {.type = DIGEST_NONE}, .length = 1},
+		{.digest = {.type = DIGEST_GIT_SHA1}, .length = 1},
+		{.digest = {.type = DIGEST_SHA256},
+		 .length = 1,
+		 .is_zero = true},
 	};
 	struct recipe_writer *writer = recipe_writer_new(NULL, NULL);
 	struct recipe_page *page;
@@ -296,7 +299,7 @@ static void test_writer_refuses(void **state)
 static void test_inline_id_is_the_root_id(void **state)
 {
 	struct recipe_record records[4];
-	struct pages pages = { 0 };
+	struct pages pages = {0};
 	struct recipe_page *page;
 	struct digest id, inline_id;
 	struct buf root;
