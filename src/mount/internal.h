@@ -4,6 +4,9 @@
 
 #include "mount/mount.h"
 
+/* Longest read of the kernel: read.c says why. A whole number of pages. */
+#define MOUNT_READ_BYTES (512u << 10)
+
 /* Between the files of this directory; nobody else includes it. */
 
 /* The whole text, NUL-terminated, malloc. */

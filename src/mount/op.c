@@ -3,9 +3,9 @@
  * Requests that may have to wait. A wake can come before the thread that parked has
  * noticed: the three states settle who goes on. A reader that is killed while its
  * request waits would stay in the kernel until the answer; the kernel says only
- * "interrupted", for harmless signals too, so the thread's pending SIGKILL (set on
- * every thread by any fatal signal) decides whether it is let go with EINTR. A
- * normal reader never sees EINTR.
+ * "interrupted", for harmless signals too, and nothing at all for O_DIRECT, so such
+ * requests are watched: the thread's pending SIGKILL (set on every thread by any fatal
+ * signal) decides whether it is let go with EINTR. A normal reader never sees EINTR.
  */
 #include <config.h>
 
@@ -44,6 +44,16 @@ void parking_release(struct parking *parking)
 	*parking = (struct parking){ 0 };
 }
 
+static void watch(struct parking *parking, struct op *op)
+{
+	uint64_t one = 1;
+
+	op->is_watched = true;
+	if (parking->watched_count++ == 0)
+		(void)!write(parking->event_fd, &one, sizeof(one));
+}
+
+/* From here on the request may be given up and is not ours to touch. */
 static void parking_insert(struct parking *parking, struct op *op)
 {
 	scoped_lock(&parking->lock);
@@ -52,7 +62,10 @@ static void parking_insert(struct parking *parking, struct op *op)
 	if (op->next)
 		op->next->previous = op;
 	parking->first = op;
-	parking->interrupted_count += op->is_interrupted;
+	/* the kernel waits for O_DIRECT without a word to us, and the word for
+	 * others may have come before they were in the list */
+	if (op->file.flags & O_DIRECT || fuse_req_interrupted(op->req))
+		watch(parking, op);
 }
 
 static void parking_remove(struct parking *parking, struct op *op)
@@ -64,21 +77,19 @@ static void parking_remove(struct parking *parking, struct op *op)
 		parking->first = op->next;
 	if (op->next)
 		op->next->previous = op->previous;
-	parking->interrupted_count -= op->is_interrupted;
+	parking->watched_count -= op->is_watched;
+	op->is_watched = false;
 }
 
 /* Called by libfuse with its lock of the request held: only a note is taken. */
 static void on_interrupt(fuse_req_t req, void *data)
 {
 	struct parking *parking = data;
-	uint64_t one = 1;
 	scoped_lock(&parking->lock);
 
 	for (struct op *op = parking->first; op; op = op->next) {
-		if (op->req == req && !op->is_interrupted) {
-			op->is_interrupted = true;
-			parking->interrupted_count++;
-			(void)!write(parking->event_fd, &one, sizeof(one));
+		if (op->req == req && !op->is_watched && !op->is_given_up) {
+			watch(parking, op);
 			return;
 		}
 	}
@@ -112,15 +123,16 @@ bool parking_give_up_killed(struct parking *parking)
 
 	(void)!read(parking->event_fd, &drained, sizeof(drained));
 	pthread_mutex_lock(&parking->lock);
-	for (struct op *op = parking->interrupted_count ? parking->first : NULL;
+	for (struct op *op = parking->watched_count ? parking->first : NULL;
 	     op && count < GIVE_UP_BATCH; op = op->next) {
-		if (!op->is_interrupted || op->is_given_up ||
-		    !thread_is_killed(fuse_req_ctx(op->req)->pid))
+		if (!op->is_watched || !thread_is_killed(fuse_req_ctx(op->req)->pid))
 			continue;
 		op->is_given_up = true;
+		op->is_watched = false;
+		parking->watched_count--;
 		given_up[count++] = op->req;
 	}
-	is_more = parking->interrupted_count > 0;
+	is_more = parking->watched_count > 0;
 	pthread_mutex_unlock(&parking->lock);
 	for (size_t i = 0; i < count; i++)
 		fuse_reply_err(given_up[i], EINTR);
@@ -199,8 +211,8 @@ static void op_go(struct op *op)
 			op_free(op);
 			return;
 		}
-		parking_insert(parking, op);
 		fuse_req_interrupt_func(op->req, on_interrupt, parking);
+		parking_insert(parking, op);
 		running = OP_RUNNING;
 		if (atomic_compare_exchange_strong(&op->state, &running, OP_PARKED))
 			return; /* from here on it belongs to the waker */

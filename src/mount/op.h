@@ -36,7 +36,7 @@ struct op {
 	_Atomic int state;
 	/* guarded by parking.lock */
 	struct op *next, *previous;
-	bool is_interrupted, is_given_up;
+	bool is_watched, is_given_up;
 	char name[]; /* or attribute name */
 };
 
@@ -44,8 +44,8 @@ struct op {
 struct parking {
 	pthread_mutex_t lock;
 	struct op *first;
-	size_t interrupted_count;
-	int event_fd; /* readable: look at the interrupted ones soon */
+	size_t watched_count;
+	int event_fd; /* readable: there is a first one to watch */
 };
 
 struct fs {
@@ -66,8 +66,8 @@ struct fs {
 
 int parking_init(struct parking *parking, struct err *err);
 void parking_release(struct parking *parking);
-/* Let go of waiting requests whose thread was killed. True while some other
- * interrupted one still waits: come back soon. */
+/* Let go of watched requests whose thread was killed. True while there are
+ * watched ones left: come back soon. */
 bool parking_give_up_killed(struct parking *parking);
 
 /* Starts an op: name may be NULL. */
@@ -110,7 +110,7 @@ void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
 /* Answer with these pieces. */
-int read_reply(struct fs *fs, fuse_req_t req, const struct read_result *result);
+int read_reply(fuse_req_t req, const struct read_result *result);
 
 /* Every operation that would change something: EROFS. */
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,

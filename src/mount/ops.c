@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mount/internal.h"
 #include "mount/op.h"
 
 /* Enum values of format/, which the attributes carry. */
@@ -274,7 +275,7 @@ static int run_read(struct op *op, struct err *err)
 				  &op->waiter, &result, err);
 	if (r)
 		return r == -ENOENT ? -EIO : r;
-	r = read_reply(op->fs, op->req, &result);
+	r = read_reply(op->req, &result);
 	read_result_release(&result);
 	return r;
 }
@@ -282,8 +283,7 @@ static int run_read(struct op *op, struct err *err)
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		    struct fuse_file_info *file)
 {
-	(void)file;
-	op_start(fs_of(req), req, run_read, ino, (uint64_t)offset, size, NULL, NULL);
+	op_start(fs_of(req), req, run_read, ino, (uint64_t)offset, size, file, NULL);
 }
 
 static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
@@ -358,10 +358,11 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 				     FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
 	/* requests are small, and nothing changes behind the kernel's back */
 	unset(conn, FUSE_CAP_SPLICE_READ | FUSE_CAP_AUTO_INVAL_DATA);
-	/* Stuck requests count here until they fail: 500 readers of a silent mirror
-	 * with their readahead must leave room for everybody else. */
-	conn->max_background = 4096;
-	conn->congestion_threshold = 3072;
+	conn->max_read = MOUNT_READ_BYTES;
+	/* Stuck requests count here until they fail: 500 readers of a silent mirror,
+	 * each with a readahead window of 8 requests, must leave room for others. */
+	conn->max_background = 16384;
+	conn->congestion_threshold = 12288;
 	atomic_store(&fs->is_initialized, true);
 }
 

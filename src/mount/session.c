@@ -97,7 +97,8 @@ static char *helper_options(const struct mount_options *options)
 	struct buf buf;
 
 	buf_init(&buf, OPTIONS_BYTES_MAX);
-	int r = buf_printf(&buf, "ro,nosuid,nodev,default_permissions,subtype=larder%s%s%s,fsname=",
+	int r = buf_printf(&buf, "ro,nosuid,nodev,default_permissions,subtype=larder,max_read=%u%s%s%s,fsname=",
+			   MOUNT_READ_BYTES,
 			   options->noexec ? ",noexec" : "",
 			   options->allow_other ? ",allow_other" : "",
 			   options->allow_root ? ",allow_root" : "");
@@ -142,8 +143,8 @@ static int mount_by_call(struct session *session, const struct mount_options *op
 			       errno == ENOENT || errno == ENXIO || errno == ENODEV ?
 				       " (load the module: modprobe fuse)" :
 				       "");
-	if (asprintf(&data, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions%s%s%s",
-		     fd, (unsigned)geteuid(), (unsigned)getegid(),
+	if (asprintf(&data, "fd=%d,rootmode=40000,max_read=%u,user_id=%u,group_id=%u,default_permissions%s%s%s",
+		     fd, MOUNT_READ_BYTES, (unsigned)geteuid(), (unsigned)getegid(),
 		     options->allow_other || options->allow_root ? ",allow_other" : "",
 		     options->context ? "," : "", options->context ? options->context : "") < 0)
 		return err_set(err, ENOMEM, "out of memory");
