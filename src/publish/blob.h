@@ -44,7 +44,6 @@ struct blob_handle {
 	struct recipe_writer *writer; /* from the next one on */
 	VEC(uint32_t) numbers;        /* with writer */
 	bool is_done;            /* guarded by the pipeline's mutex */
-	bool is_unused;          /* the catalogs need it no more */
 };
 
 struct blob_job {
