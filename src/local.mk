@@ -7,12 +7,16 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/buf.h \
 	%D%/base/bytes.h \
 	%D%/base/cleanup.h \
+	%D%/base/config.c \
 	%D%/base/err.c \
 	%D%/base/err.h \
 	%D%/base/io.c \
 	%D%/base/io.h \
 	%D%/base/log.c \
 	%D%/base/log.h \
+	%D%/base/options-print.c \
+	%D%/base/options.c \
+	%D%/base/options.h \
 	%D%/base/pattern.c \
 	%D%/base/text.c \
 	%D%/base/text.h \

@@ -5,6 +5,7 @@
 
 unit_tests = \
 	%D%/unit/test-answer \
+	%D%/unit/test-buf-io \
 	%D%/unit/test-cache \
 	%D%/unit/test-catalog \
 	%D%/unit/test-catalog-bad \
@@ -14,12 +15,14 @@ unit_tests = \
 	%D%/unit/test-digest \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
+	%D%/unit/test-options \
 	%D%/unit/test-origins \
 	%D%/unit/test-pack \
 	%D%/unit/test-places \
 	%D%/unit/test-recipe \
 	%D%/unit/test-retry \
 	%D%/unit/test-source \
+	%D%/unit/test-text \
 	%D%/unit/test-url \
 	$(NULL)
 
