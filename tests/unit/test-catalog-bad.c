@@ -62,10 +62,14 @@ static void small_tree(struct model *model)
 /* Names a to j in parts of 4. */
 static void cut_tree(struct model *model)
 {
+	struct blob_handle *blob;
+
 	model_init(model, 42);
 	model_root(model);
+	blob = model_blob(model, BLOB_RECIPE, 1000);
 	for (char name = 'a'; name <= 'j'; name++)
-		model_add_file(model, model->root, (char[]){ name, 0 }, NULL, 0, 0);
+		model_add_file(model, model->root, (char[]){ name, 0 }, blob,
+			       10u * (uint32_t)(name - 'a'), 10);
 }
 
 enum which { SMALL, CUT_ROOT, CUT_PART, WHICH_COUNT };
@@ -76,9 +80,9 @@ static const struct {
 	[SMALL] = { "catalog-small",
 		"sha256:480bdc4665e07815b74f7b12df27eebbdb94e5a49c74cbe522cb693bac466f89" },
 	[CUT_ROOT] = { "catalog-cut-root",
-		"sha256:73c38aafb0000a98e79cce34d6f0f693f9654dabb7c98b71e3310e03163f65cf" },
+		"sha256:043bdc5bbc746f69b33b2fed82d2bbe1f661f289e413d221377a7e6bd6f3e95e" },
 	[CUT_PART] = { "catalog-cut-part",
-		"sha256:ce647e189d0b155d2b81af3236d1417412fb9ddb4fea3936e6d0c1e7b96632cd" },
+		"sha256:9f2fb68a02846a12bd92891644346c367a2a587d05b9d9d8d73ffc18174d78cb" },
 };
 
 static uint8_t *make_catalog(enum which which, size_t *ret_len)
@@ -123,7 +127,7 @@ enum where {
 	IN_FILE,     /* at offset */
 	IN_TABLE,    /* of sections: index, field */
 	IN_SECTION,  /* record index, field */
-	IN_STRING,   /* the string at that field, byte 0 */
+	IN_STRING,   /* the string at that field, byte `skip` */
 };
 
 struct fault {
@@ -137,20 +141,23 @@ struct fault {
 	int width;         /* bytes of value; 0: see cut */
 	uint64_t value;
 	int cut;           /* bytes to add or take at the end */
+	uint32_t skip;
 };
 
 #define ENTRY(number, field, width, value) \
-	SMALL, IN_SECTION, CATALOG_ENTRIES, number, ENTRY_##field, width, value, 0
+	SMALL, IN_SECTION, CATALOG_ENTRIES, number, ENTRY_##field, width, value, 0, 0
 #define RECORD(section, number, field, width, value) \
-	SMALL, IN_SECTION, CATALOG_##section, number, field, width, value, 0
+	SMALL, IN_SECTION, CATALOG_##section, number, field, width, value, 0, 0
 #define TEXT(section, number, field, value) \
-	SMALL, IN_STRING, CATALOG_##section, number, field, 1, value, 0
+	SMALL, IN_STRING, CATALOG_##section, number, field, 1, value, 0, 0
+#define TEXT_AT(section, number, field, skip, value) \
+	SMALL, IN_STRING, CATALOG_##section, number, field, 1, value, 0, skip
 #define TABLE(section, field, value) \
-	SMALL, IN_TABLE, CATALOG_##section, 0, field, 8, value, 0
+	SMALL, IN_TABLE, CATALOG_##section, 0, field, 8, value, 0, 0
 #define AT(which, offset, width, value) \
-	which, IN_FILE, 0, 0, offset, width, value, 0
+	which, IN_FILE, 0, 0, offset, width, value, 0, 0
 #define CHILD(number, field, width, value) \
-	CUT_ROOT, IN_SECTION, CATALOG_CHILDREN, number, CHILD_##field, width, value, 0
+	CUT_ROOT, IN_SECTION, CATALOG_CHILDREN, number, CHILD_##field, width, value, 0, 0
 
 static const struct fault faults[] = {
 	{ "magic", "not a catalog", AT(SMALL, 0, 1, 'X') },
@@ -168,8 +175,8 @@ static const struct fault faults[] = {
 	{ "section-lying-count", "entries: not in its place", TABLE(ENTRIES, 8, 64u << 20) },
 	{ "section-half", "entries: half a record", TABLE(ENTRIES, 8, 63) },
 	{ "cut-short", "strings: not in its place",
-	  SMALL, IN_FILE, 0, 0, 0, 0, 0, -1 },
-	{ "bytes-after", "after the last section", SMALL, IN_FILE, 0, 0, 0, 0, 0, 1 },
+	  SMALL, IN_FILE, 0, 0, 0, 0, 0, -1, 0 },
+	{ "bytes-after", "after the last section", SMALL, IN_FILE, 0, 0, 0, 0, 0, 1, 0 },
 	{ "name-slash", "entry 1: impossible name", TEXT(ENTRIES, 1, ENTRY_NAME, '/') },
 	{ "name-nul", "entry 1: impossible name", TEXT(ENTRIES, 1, ENTRY_NAME, 0) },
 	{ "name-dot", "entry 8: impossible name", TEXT(ENTRIES, 8, ENTRY_NAME, '.') },
@@ -228,6 +235,16 @@ static const struct fault faults[] = {
 	{ "url-newline", "URL", TEXT(REFERENCES, 0, REFERENCE_URL, '\n') },
 	{ "validator-control", "URL", TEXT(REFERENCES, 0, REFERENCE_VALIDATOR, 0x7f) },
 	{ "xattr-lengths", "xattr", TEXT(XATTRS, 0, XATTRS_SET, 200) },
+	{ "xattr-order", "xattr set 0", TEXT_AT(XATTRS, 0, XATTRS_SET, 26, 'a') },
+	{ "xattr-not-user", "xattr set 0", TEXT_AT(XATTRS, 0, XATTRS_SET, 6, 'x') },
+	{ "xattr-half", "xattr set 0", RECORD(XATTRS, 0, XATTRS_SET_LEN, 4, 17) },
+	{ "label-empty", "label 0", RECORD(LABELS, 0, LABEL_TEXT_LEN, 2, 0) },
+	{ "reference-content-type", "content digest type",
+	  RECORD(REFERENCES, 0, REFERENCE_CONTENT_TYPE, 1, 3) },
+	{ "reference-padding", "past its end", RECORD(REFERENCES, 0, REFERENCE_CONTENT + 31, 1, 9) },
+	{ "url-empty", "impossible length", RECORD(REFERENCES, 0, REFERENCE_URL_LEN, 2, 0) },
+	{ "url-long", "impossible length", RECORD(REFERENCES, 0, REFERENCE_URL_LEN, 2, 8193) },
+	{ "child-bytes-wrap", "overflow", CHILD(1, TOTAL_BYTES, 8, UINT64_MAX) },
 	{ "child-digest-type", "digest type", CHILD(0, DIGEST, 1, 2) },
 	{ "child-zero", "unused bytes", CHILD(0, ZERO, 4, 1) },
 	{ "child-size", "impossible size", CHILD(0, OBJECT_BYTES, 8, UINT64_MAX) },
@@ -241,9 +258,9 @@ static const struct fault faults[] = {
 	{ "child-bytes", "totals", CHILD(0, TOTAL_BYTES, 8, 1) },
 	{ "child-name-order", "ascending", CHILD(1, NAME, 4, 0) },
 	{ "child-count", "children", CUT_ROOT, IN_SECTION, CATALOG_ENTRIES, 0,
-	  ENTRY_COUNT, 4, UINT32_MAX, 0 },
+	  ENTRY_COUNT, 4, UINT32_MAX, 0, 0 },
 	{ "part-mode", "top of a part", CUT_PART, IN_SECTION, CATALOG_ENTRIES, 0,
-	  ENTRY_MODE, 2, 0755, 0 },
+	  ENTRY_MODE, 2, 0755, 0, 0 },
 };
 #define FAULT_COUNT (sizeof(faults) / sizeof(faults[0]))
 
@@ -268,7 +285,8 @@ static uint8_t *break_catalog(const struct fault *fault, size_t *ret_len)
 		at += section_offset(data, fault->section) +
 		      fault->index * catalog_record_bytes[fault->section];
 	if (fault->where == IN_STRING)
-		at = data + section_offset(data, CATALOG_STRINGS) + load_le32(at);
+		at = data + section_offset(data, CATALOG_STRINGS) + load_le32(at) +
+		     fault->skip;
 	store_value(at, fault->width, fault->value);
 	*ret_len += (size_t)fault->cut;
 	return data;
@@ -444,6 +462,56 @@ static void test_later_sections_are_skipped(void **state)
 	free(data);
 }
 
+/* Nothing but a header is no catalog: there is no entry 0. */
+static void test_no_entries(void **state)
+{
+	size_t len, end = HEADER_BYTES + CATALOG_SECTION_COUNT * SECTION_BYTES;
+	uint8_t *data = make_catalog(SMALL, &len);
+	struct catalog *catalog;
+	struct err err = { 0 };
+
+	(void)state;
+	for (int i = 0; i < CATALOG_SECTION_COUNT; i++) {
+		store_le64(data + HEADER_BYTES + i * SECTION_BYTES, end);
+		store_le64(data + HEADER_BYTES + i * SECTION_BYTES + 8, 0);
+	}
+	assert_int_equal(open_copy(data, end, &catalog, &err), -EBADMSG);
+	assert_non_null(strstr(err.text, "no entries"));
+	free(data);
+}
+
+/* A file at the limit of depth that says it is one more directory. */
+static void test_too_deep(void **state)
+{
+	struct model_node *directory;
+	struct catalog *catalog = NULL;
+	struct err err = { 0 };
+	struct store store;
+	struct model model;
+	uint8_t *last;
+
+	(void)state;
+	model_init(&model, 1);
+	directory = model_root(&model);
+	for (uint32_t i = 0; i < LIMIT_PATH_DEPTH; i++)
+		directory = model_add(&model, directory, ENTRY_DIRECTORY, "d", 1);
+	model_add_file(&model, directory, "d", NULL, 0, 0);
+	model_write(&model, &catalog_params_defaults, &store);
+	last = store.catalogs.items[0].data +
+	       section_offset(store.catalogs.items[0].data, CATALOG_ENTRIES) +
+	       (LIMIT_PATH_DEPTH + 1) * ENTRY_BYTES;
+	assert_int_equal(open_copy(store.catalogs.items[0].data, store.root_bytes,
+				   &catalog, &err), 0);
+	catalog_close(catalog);
+	last[ENTRY_TYPE] = ENTRY_DIRECTORY;
+	store_le32(last + ENTRY_FIRST, LIMIT_PATH_DEPTH + 2);
+	assert_int_equal(open_copy(store.catalogs.items[0].data, store.root_bytes,
+				   &catalog, &err), -EBADMSG);
+	assert_non_null(strstr(err.text, "too deep"));
+	store_release(&store);
+	model_release(&model);
+}
+
 static int write_files(const char *dir)
 {
 	char path[512], text[DIGEST_TEXT_MAX];
@@ -479,6 +547,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_every_byte_changed),
 		cmocka_unit_test(test_every_length),
 		cmocka_unit_test(test_later_sections_are_skipped),
+		cmocka_unit_test(test_no_entries),
+		cmocka_unit_test(test_too_deep),
 	};
 
 	if (argc == 3 && strcmp(argv[1], "--write") == 0)
