@@ -25,6 +25,7 @@
 #include <config.h>
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -132,18 +133,16 @@ static void url_decode(char *text)
 	char *to = text;
 
 	for (; *text; text++) {
-		uint8_t byte;
-		char hex[3] = { 0 };
+		unsigned byte;
 
-		if (text[0] == '%' && text[1] && text[2]) {
-			memcpy(hex, text + 1, 2);
-			if (hex_decode(hex, &byte, 1) == 0) {
-				*to++ = (char)byte;
-				text += 2;
-				continue;
-			}
+		if (*text == '%' && isxdigit((unsigned char)text[1]) &&
+		    isxdigit((unsigned char)text[2]) &&
+		    sscanf(text + 1, "%2x", &byte) == 1) {
+			*to++ = (char)byte;
+			text += 2;
+		} else {
+			*to++ = *text;
 		}
-		*to++ = *text;
 	}
 	*to = '\0';
 }
@@ -563,6 +562,7 @@ static bool answer_text(struct connection *c, const struct request *request,
 			const struct plan *plan, unsigned status,
 			const char *type, const char *text)
 {
+	bool has_body = status != 204 && status != 304;
 	struct plan plain = *plan;
 	struct head head;
 
@@ -572,11 +572,11 @@ static bool answer_text(struct connection *c, const struct request *request,
 	if (plan->is_on[REDIRECT])
 		head_add(&head, "Location", "%s", plan->target[REDIRECT]);
 	head_add(&head, "Content-Type", "%s", type);
-	if (status != 304)
+	if (has_body)
 		head_add(&head, "Content-Length", "%zu", strlen(text));
 	log_request(request, status, strlen(text));
 	return head_send(&head, c) &&
-	       (status == 304 || send_all(c, text, strlen(text)));
+	       (!has_body || send_all(c, text, strlen(text)));
 }
 
 /* bytes=A-B, A- or -N of a file of this size. */

@@ -46,7 +46,9 @@ const char *fetch_class_name(enum fetch_class class)
 
 const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX])
 {
-	snprintf(ret_text, SECONDS_MAX, "%.3g s", (double)ms / 1000);
+	/* Tenths: nobody wants to read "after 0.201 s". */
+	snprintf(ret_text, SECONDS_MAX, "%.5g s",
+		 (double)((ms + 50) / 100) / 10);
 	return ret_text;
 }
 

@@ -14,7 +14,6 @@ void pace_begin(struct pace *pace, uint64_t now_ms)
 		.has_begun = true,
 		.has_bytes = pace->has_bytes,
 		.last_ms = now_ms,
-		.window_ms = now_ms,
 	};
 }
 
@@ -22,6 +21,9 @@ void pace_bytes(struct pace *pace, uint64_t bytes, uint64_t now_ms)
 {
 	if (!pace->has_begun)
 		pace_begin(pace, now_ms);
+	if (!pace->has_window)
+		pace->window_ms = now_ms;
+	pace->has_window = true;
 	pace->has_bytes = true;
 	pace->last_ms = now_ms;
 	pace->window_bytes += bytes;
@@ -30,7 +32,7 @@ void pace_bytes(struct pace *pace, uint64_t bytes, uint64_t now_ms)
 enum pace_verdict pace_look(struct pace *pace, uint32_t silence_ms,
 			    uint64_t now_ms, uint64_t *ret_next_ms)
 {
-	uint64_t silent_at, window_end;
+	uint64_t silent_at, window_end = UINT64_MAX;
 
 	if (!pace->has_begun) {
 		*ret_next_ms = UINT64_MAX;
@@ -39,14 +41,15 @@ enum pace_verdict pace_look(struct pace *pace, uint32_t silence_ms,
 	silent_at = pace->last_ms + silence_ms;
 	if (now_ms >= silent_at)
 		return PACE_SILENT;
-	if (now_ms >= pace->window_ms + silence_ms) {
+	if (pace->has_window && now_ms >= pace->window_ms + silence_ms) {
 		if (pace->window_bytes * 1000 / PACE_CRAWL_BYTES_PER_S <
 		    now_ms - pace->window_ms)
 			return PACE_CRAWLS;
 		pace->window_ms = now_ms;
 		pace->window_bytes = 0;
 	}
-	window_end = pace->window_ms + silence_ms;
+	if (pace->has_window)
+		window_end = pace->window_ms + silence_ms;
 	*ret_next_ms = silent_at < window_end ? silent_at : window_end;
 	return PACE_FINE;
 }

@@ -92,18 +92,23 @@ static void test_crawl(void **state)
 	uint64_t next;
 
 	(void)state;
-	/* 100 bytes in each of 10 x 100 ms: never silent, below 1 KiB/s */
+	/* A late first byte does not count. */
 	pace_begin(&pace, 0);
-	for (uint64_t now = 100; now <= 900; now += 100) {
+	pace_bytes(&pace, 100, 900);
+	assert_int_equal(pace_look(&pace, 1000, 1000, &next), PACE_FINE);
+	assert_int_equal(next, 1900);
+	/* 100 bytes each 100 ms: never silent, below 1 KiB/s */
+	pace_begin(&pace, 0);
+	for (uint64_t now = 0; now < 1000; now += 100) {
 		pace_bytes(&pace, 100, now);
 		assert_int_equal(pace_look(&pace, 1000, now, &next),
 				 PACE_FINE);
 	}
-	pace_bytes(&pace, 100, 1000);
 	assert_int_equal(pace_look(&pace, 1000, 1000, &next), PACE_CRAWLS);
 	/* just enough */
 	pace_begin(&pace, 0);
-	pace_bytes(&pace, 1024, 990);
+	pace_bytes(&pace, 1, 0);
+	pace_bytes(&pace, 1023, 990);
 	assert_int_equal(pace_look(&pace, 1000, 1000, &next), PACE_FINE);
 	/* and the next window is judged by itself */
 	pace_bytes(&pace, 10, 1900);
