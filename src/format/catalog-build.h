@@ -4,8 +4,8 @@
 
 #include "base/buf.h"
 #include "base/vec.h"
-#include "catalog-layout.h"
-#include "catalog-writer.h"
+#include "format/catalog-layout.h"
+#include "format/catalog-writer.h"
 
 /*
  * The bytes of one catalog from its tree in memory; for catalog-writer.c

@@ -2,8 +2,8 @@
 #ifndef LARDER_FORMAT_CATALOG_LAYOUT_H
 #define LARDER_FORMAT_CATALOG_LAYOUT_H
 
-#include "catalog.h"
-#include "preamble.h"
+#include "format/catalog.h"
+#include "format/preamble.h"
 
 /*
  * Where each field of a catalog stands, as larder-format(5) says; for

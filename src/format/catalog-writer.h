@@ -2,7 +2,7 @@
 #ifndef LARDER_FORMAT_CATALOG_WRITER_H
 #define LARDER_FORMAT_CATALOG_WRITER_H
 
-#include "catalog.h"
+#include "format/catalog.h"
 
 /*
  * Builds the catalogs of a snapshot from a tree given in order, cutting it

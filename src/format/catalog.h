@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chunker.h"
-#include "digest.h"
-#include "limits.h"
-#include "recipe.h"
+#include "format/chunker.h"
+#include "format/digest.h"
+#include "format/limits.h"
+#include "format/recipe.h"
 
 struct err;
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "digest.h"
+#include "format/digest.h"
 
 struct buf;
 struct err;

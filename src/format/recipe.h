@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "digest.h"
-#include "limits.h"
+#include "format/digest.h"
+#include "format/limits.h"
 
 struct buf;
 struct err;
