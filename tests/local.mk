@@ -55,6 +55,7 @@ fuzz_targets = \
 dist_check_SCRIPTS += \
 	%D%/check-help.sh \
 	%D%/check-layers.sh \
+	%D%/check-lib.sh \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
 	$(NULL)
@@ -94,6 +95,7 @@ AM_TESTS_ENVIRONMENT = \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	CC='$(CC)'; export CC; \
+	CHECK_CFLAGS='$(C_STANDARD_CFLAGS) $(CPPFLAGS) $(FUSE_CFLAGS) $(CURL_CFLAGS)'; export CHECK_CFLAGS; \
 	SANITIZERS='$(enable_sanitizers)'; export SANITIZERS;
 LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run-test
 SH_LOG_COMPILER = $(LOG_COMPILER)

@@ -1,0 +1,332 @@
+# shellcheck shell=bash disable=SC2034
+# SPDX-License-Identifier: Apache-2.0
+#
+# Sourced by every shell test:
+#
+#	. "${top_srcdir:-.}/tests/lib.sh"
+#	requires fuse root nginx
+#
+# A test runs in an empty directory of its own, $T, with the built larder
+# first in PATH, an empty configuration and a HOME of its own. However it
+# ends, what it mounted is unmounted lazily, and what it started is killed:
+# those processes carry LARDER_TEST=$T in their environment, no others are
+# touched. Exit codes: 0 passed, 77 skipped, anything else failed.
+#
+# REQUIRE=fuse,root,net,nginx turns a skip for one of these into a failure.
+# KEEP=1 leaves $T behind.
+
+set -euo pipefail
+
+top_srcdir=$(cd "${top_srcdir:-$(dirname "${BASH_SOURCE[0]}")/..}" && pwd)
+top_builddir=$(cd "${top_builddir:-$top_srcdir}" && pwd)
+test_name=$(basename "$0" .sh)
+T=$(mktemp -d "${TMPDIR:-/tmp}/larder-test.XXXXXX")
+cleanup_fns=()
+nginx_pids=()
+
+fail() {
+	echo "$test_name: $*" >&2
+	exit 1
+}
+
+# cleanup_fn COMMAND...: run it at the end, last one first.
+cleanup_fn() {
+	cleanup_fns+=("$(printf '%q ' "$@")")
+}
+
+# Mount points below $T, innermost first, unescaped.
+own_mounts() {
+	local target
+	awk '{ print $5 }' /proc/self/mountinfo | while read -r target; do
+		target=$(printf '%b' "${target//\\/\\0}")
+		case $target in "$T"/*) printf '%s\n' "$target" ;; esac
+	done | tac
+}
+
+# Processes this test left, whoever is their parent now.
+own_processes() {
+	local dir pid
+	for dir in /proc/[0-9]*; do
+		pid=${dir#/proc/}
+		[ "$pid" != $$ ] || continue
+		# tr ends when the process does: no error is of interest.
+		{ tr '\0' '\n' < "$dir/environ" | grep -qxF "LARDER_TEST=$T"; } \
+			2> /dev/null || continue
+		[ "$(readlink "$dir/exe" 2> /dev/null)" ] || continue
+		echo "$pid"
+	done
+}
+
+end_processes() {
+	local pid left try
+	for pid in $(own_processes); do
+		kill -TERM "$pid" 2> /dev/null || true
+		kill -CONT "$pid" 2> /dev/null || true
+	done
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		left=$(own_processes)
+		[ "$left" ] || return 0
+		sleep 0.2
+	done
+	for pid in $left; do
+		echo "$test_name: killing pid $pid, which ignored SIGTERM:" \
+			"$(tr '\0' ' ' < "/proc/$pid/cmdline" || true)" >&2
+		kill -KILL "$pid" 2> /dev/null || true
+	done
+	return $((try > 0))
+}
+
+# Daemons have no terminal: sanitizers report into files.
+report_sanitizers() {
+	local report status=0
+	for report in "$T"/sanitizer.*; do
+		[ -s "$report" ] || continue
+		cat "$report" >&2
+		status=1
+	done
+	return $status
+}
+
+lib_cleanup() {
+	local status=$? target i
+	trap - EXIT ERR
+	trap '' INT TERM HUP
+	set +e +u
+	cd /
+	for ((i = ${#cleanup_fns[@]} - 1; i >= 0; i--)); do
+		eval "${cleanup_fns[i]}"
+	done
+	while read -r target; do
+		umount -l -- "$target"
+	done < <(own_mounts)
+	for i in "${nginx_pids[@]}"; do
+		(stop_nginx "$i")
+	done
+	end_processes
+	report_sanitizers || [ "$status" -ne 0 ] || status=1
+	if [ -n "${KEEP:-}" ]; then
+		echo "$test_name: kept $T" >&2
+	elif [ -z "$(own_mounts)" ]; then
+		chmod -R u+rwX "$T" 2> /dev/null
+		rm -rf --one-file-system "$T"
+	fi
+	exit "$status"
+}
+
+lib_failed() {
+	local status=$?
+	echo "$test_name: line ${BASH_LINENO[0]}:" \
+		"'$BASH_COMMAND' exited $status" >&2
+}
+
+trap lib_cleanup EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+trap 'exit 129' HUP
+trap lib_failed ERR
+set -E
+
+mkdir "$T/bin" "$T/home"
+ln -s "$top_builddir/larder" "$T/bin/larder"
+ln -s "$top_builddir/larder" "$T/bin/mount.larder"
+: > "$T/larder.conf"
+export PATH="$T/bin:$PATH:/usr/sbin:/sbin" HOME="$T/home" LARDER_TEST="$T"
+export LC_ALL=C.UTF-8 TZ=UTC
+unset LARDER_CONF NOTIFY_SOCKET http_proxy https_proxy all_proxy no_proxy
+for lib_variable in ASAN UBSAN LSAN TSAN; do
+	declare -x "${lib_variable}_OPTIONS=$(
+		eval "echo \"\${${lib_variable}_OPTIONS-}\""):log_path=$T/sanitizer"
+done
+cd "$T"
+
+skip() {
+	echo "skipped: $*" >&2
+	exit 77
+}
+
+missing() {
+	case ",${REQUIRE-}," in
+	*",$1,"*) fail "REQUIRE names '$1': $2" ;;
+	*) skip "$2" ;;
+	esac
+}
+
+# requires WORD...: fuse, root, net, or a command.
+requires() {
+	local word
+	for word in "$@"; do
+		case $word in
+		root)
+			[ "$(id -u)" = 0 ] || missing root "not root" ;;
+		fuse)
+			{ : <> /dev/fuse; } 2> /dev/null ||
+				missing fuse "/dev/fuse cannot be opened"
+			[ "$(id -u)" = 0 ] || command -v fusermount3 \
+				> /dev/null || missing fuse "no fusermount3" ;;
+		net)
+			# Nobody listens on port 1: refused is an answer.
+			{ (: < /dev/tcp/127.0.0.1/1) 2>&1 || true; } |
+				grep -q refused ||
+				missing net "no loopback network" ;;
+		*)
+			command -v "$word" > /dev/null ||
+				missing "$word" "no $word" ;;
+		esac
+	done
+}
+
+# expect_fail PATTERN COMMAND...: it must fail and say so (grep -E).
+expect_fail() {
+	local pattern=$1 said status=0
+	shift
+	said=$("$@" 2>&1 < /dev/null) || status=$?
+	[ $status -ne 0 ] || fail "succeeded: $*"
+	[ $status -lt 124 ] || fail "ended with $status: $*: $said"
+	grep -Eq -- "$pattern" <<< "$said" ||
+		fail "said not '$pattern' but '$said': $*"
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+	local end=$((SECONDS + $1 + 1)) limit=$1
+	shift
+	until "$@"; do
+		[ $SECONDS -lt $end ] || fail "not within $limit s: $*"
+		sleep 0.1
+	done
+}
+
+# Ports below the ephemeral range; a port in use is refused by its server.
+lib_random_port() {
+	local low rest
+	read -r low rest < /proc/sys/net/ipv4/ip_local_port_range 2> /dev/null ||
+		low=32768
+	: "$rest"
+	[ "$low" -gt 20000 ] || low=32768
+	echo $((10000 + (RANDOM << 15 | RANDOM) % (low - 10000)))
+}
+
+lib_nginx_conf() {
+	local user=
+	[ "$(id -u)" != 0 ] || user='user root;'
+	cat <<-CONF
+		$user
+		worker_processes 2;
+		pid nginx.pid;
+		error_log error.log warn;
+		events { worker_connections 4096; }
+		http {
+			log_format larder '\$request \$status \$body_bytes_sent \$http_range';
+			access_log access.log larder;
+			client_body_temp_path temp;
+			proxy_temp_path temp;
+			fastcgi_temp_path temp;
+			uwsgi_temp_path temp;
+			scgi_temp_path temp;
+			sendfile on;
+			tcp_nodelay on;
+			keepalive_requests 1000000;
+			server {
+				listen 127.0.0.1:$2;
+				location / { root "$1"; $3 }
+			}
+		}
+	CONF
+}
+
+# start_nginx ROOT [DIRECTIVES]: serve ROOT on loopback. Sets nginx_url,
+# nginx_pid, nginx_port and nginx_log ("GET /x HTTP/1.1 206 100
+# bytes=0-99"); DIRECTIVES go into the location ("limit_rate 1m;").
+start_nginx() {
+	local root prefix try
+	root=$(cd "$1" && pwd)
+	prefix=$(mktemp -d "$T/nginx.XXXXXX")
+	mkdir "$prefix/temp"
+	for ((try = 0; try < 20; try++)); do
+		nginx_port=$(lib_random_port)
+		lib_nginx_conf "$root" "$nginx_port" "${2-}" > "$prefix/conf"
+		# Another test's server, or ours: try the next port.
+		(: < "/dev/tcp/127.0.0.1/$nginx_port") 2> /dev/null && continue
+		nginx -p "$prefix/" -e error.log -c conf \
+			2> "$prefix/start.log" && break
+		grep -q 'Address already in use' "$prefix/start.log" ||
+			{ cat "$prefix/start.log" >&2; fail "no nginx"; }
+	done
+	[ $try -lt 20 ] || fail "nginx found no free port"
+	nginx_log=$prefix/access.log
+	nginx_url=http://127.0.0.1:$nginx_port
+	wait_for 5 test -s "$prefix/nginx.pid"
+	nginx_pid=$(cat "$prefix/nginx.pid")
+	nginx_pids+=("$nginx_pid")
+}
+
+# stop_nginx [PID]: at once, its children as well. The pid is checked: it
+# may be somebody else's by now.
+stop_nginx() {
+	local pid=${1:-$nginx_pid} children
+	case $(readlink "/proc/$pid/exe") in */nginx*) ;; *) return 0 ;; esac
+	children=$(cat "/proc/$pid/task/$pid/children" 2> /dev/null || true)
+	# shellcheck disable=SC2086 # a list of pids
+	kill -CONT "$pid" $children 2> /dev/null || true
+	kill -TERM "$pid" 2> /dev/null || true
+	wait_for 10 lib_has_ended "$pid"
+}
+
+lib_has_ended() {
+	! kill -0 "$1" 2> /dev/null
+}
+
+# start_httpd ROOT [OPTION...]: the server that fails on demand
+# (tests/httpd.c). Sets httpd_url, httpd_pid and httpd_log.
+start_httpd() {
+	local root=$1 prefix
+	shift
+	prefix=$(mktemp -d "$T/httpd.XXXXXX")
+	"$top_builddir/tests/httpd" --port-file "$prefix/port" \
+		--log "$prefix/log" "$@" "$root" &
+	httpd_pid=$!
+	httpd_log=$prefix/log
+	wait_for 5 test -s "$prefix/port"
+	httpd_url=http://127.0.0.1:$(cat "$prefix/port")
+}
+
+# The key that publish_tree signs with and mount_dataset trusts.
+test_key() {
+	[ -e "$T/test.key" ] || larder keygen "$T/test.key" > /dev/null
+}
+
+# publish_tree TREE MIRROR NAME [OPTION...]
+publish_tree() {
+	local tree=$1 mirror=$2 name=$3
+	shift 3
+	test_key
+	larder publish -n "$name" -k "$T/test.key" "$@" "$tree" "$mirror" \
+		> "$T/publish.out" 2> "$T/publish.err" ||
+		{ cat "$T/publish.err" >&2; fail "cannot publish $tree"; }
+}
+
+# mount_dataset SOURCE DIR [OPTIONS [ARGUMENT...]]: with this test's cache
+# and key unless OPTIONS ("a=b,c") say otherwise.
+mount_dataset() {
+	local source=$1 dir=$2 options=${3-}
+	shift 2
+	[ $# -eq 0 ] || shift
+	test_key
+	mkdir -p "$dir"
+	case ",$options" in *,cache=*) ;; *) options+=",cache=$T/cache" ;; esac
+	case ",$options" in *,key=* | *,insecure*) ;;
+	*) options+=",key=$T/test.key.pub" ;; esac
+	larder mount -c "$T/larder.conf" -o "${options#,}" "$@" "$source" \
+		"$dir" > "$T/mount.out" 2> "$T/mount.err" ||
+		{ cat "$T/mount.err" >&2; fail "cannot mount $source"; }
+}
+
+umount_dataset() {
+	larder umount "$1" || fail "cannot unmount $1"
+}
+
+# drop_caches: what the kernel keeps of files, so that larder is asked.
+drop_caches() {
+	sync
+	echo 3 > /proc/sys/vm/drop_caches
+}
