@@ -51,11 +51,23 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/space.c \
 	%D%/cache/space.h \
 	%D%/cache/units.c \
+	%D%/dataset/ahead.c \
+	%D%/dataset/blob.c \
+	%D%/dataset/blob.h \
 	%D%/dataset/budget.c \
 	%D%/dataset/budget.h \
+	%D%/dataset/chunk-job.c \
+	%D%/dataset/chunk-verify.c \
+	%D%/dataset/chunk.h \
+	%D%/dataset/dataset.c \
 	%D%/dataset/dataset.h \
+	%D%/dataset/errors.c \
 	%D%/dataset/flight.c \
 	%D%/dataset/flight.h \
+	%D%/dataset/foreign.c \
+	%D%/dataset/head.c \
+	%D%/dataset/head.h \
+	%D%/dataset/node.c \
 	%D%/dataset/node.h \
 	%D%/dataset/object-job.c \
 	%D%/dataset/object.c \
@@ -65,8 +77,14 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/places.c \
 	%D%/dataset/pool.c \
 	%D%/dataset/pool.h \
+	%D%/dataset/read.c \
+	%D%/dataset/read.h \
 	%D%/dataset/readahead.c \
 	%D%/dataset/readahead.h \
+	%D%/dataset/recent.c \
+	%D%/dataset/recent.h \
+	%D%/dataset/snapshot.c \
+	%D%/dataset/snapshot.h \
 	%D%/dataset/stats.c \
 	%D%/dataset/stats.h \
 	%D%/dataset/timer.c \
@@ -77,6 +95,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/waiter.h \
 	%D%/dataset/work.c \
 	%D%/dataset/work.h \
+	%D%/dataset/xattr.c \
 	%D%/fetch/answer.c \
 	%D%/fetch/answer.h \
 	%D%/fetch/fetch.c \
@@ -95,6 +114,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/format/catalog-build.h \
 	%D%/format/catalog-check.c \
 	%D%/format/catalog-layout.h \
+	%D%/format/catalog-rules.c \
 	%D%/format/catalog-writer.c \
 	%D%/format/catalog-writer.h \
 	%D%/format/catalog.c \
@@ -108,6 +128,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/format/gear.h \
 	%D%/format/head.c \
 	%D%/format/head.h \
+	%D%/format/interner.c \
+	%D%/format/interner.h \
 	%D%/format/keys.c \
 	%D%/format/limits.h \
 	%D%/format/pack.c \

@@ -19,84 +19,14 @@
 #include "format/catalog-build.h"
 #include "format/recipe-layout.h"
 
-/* Interner. */
-
-static void interner_clear(struct interner *interner)
-{
-	interner->count = 0;
-	if (interner->slots)
-		memset(interner->slots, 0,
-		       interner->slot_count * sizeof(*interner->slots));
-}
-
-static void interner_release(struct interner *interner)
-{
-	free(interner->items);
-	free(interner->slots);
-	*interner = (struct interner){ 0 };
-}
-
-static int interner_grow(struct interner *interner)
-{
-	size_t slot_count = interner->slot_count ? interner->slot_count * 2 : 64;
-	uint32_t *slots = calloc(slot_count, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < interner->count; i++) {
-		size_t at = interner->items[i].hash & (slot_count - 1);
-
-		while (slots[at])
-			at = (at + 1) & (slot_count - 1);
-		slots[at] = (uint32_t)i + 1;
-	}
-	free(interner->slots);
-	interner->slots = slots;
-	interner->slot_count = slot_count;
-	return 0;
-}
-
-/* 1 if it is new, 0 if not. */
-static int intern(struct interner *interner, const void *data, uint32_t len,
-		  uint32_t *ret_item)
-{
-	uint32_t hash = (uint32_t)checksum_xxh3(data, len);
-	size_t at;
-
-	if (interner->count * 2 >= interner->slot_count) {
-		int r = interner_grow(interner);
-
-		if (r < 0)
-			return r;
-	}
-	at = hash & (interner->slot_count - 1);
-	for (; interner->slots[at]; at = (at + 1) & (interner->slot_count - 1)) {
-		const struct interned *item =
-			&interner->items[interner->slots[at] - 1];
-
-		if (item->hash == hash && item->len == len &&
-		    memcmp(item->data, data, len) == 0) {
-			*ret_item = interner->slots[at] - 1;
-			return 0;
-		}
-	}
-	if (interner->count == interner->capacity &&
-	    vec_grow_((void **)&interner->items, &interner->capacity,
-		      sizeof(*interner->items)) < 0)
-		return -ENOMEM;
-	interner->items[interner->count] =
-		(struct interned){ .data = data, .len = len, .hash = hash };
-	*ret_item = (uint32_t)interner->count++;
-	interner->slots[at] = *ret_item + 1;
-	return 1;
-}
-
 /* Life cycle. */
 
-void catalog_build_init(struct catalog_build *build, const struct catalog_params *params,
+void catalog_build_init(struct catalog_build *build,
+			const struct catalog_params *params,
 			const struct catalog_writer_ops *ops, void *arg)
 {
-	*build = (struct catalog_build){ .params = params, .ops = ops, .arg = arg };
+	*build = (struct catalog_build){
+		.params = params, .ops = ops, .arg = arg};
 	for (int i = 0; i < CATALOG_SECTION_COUNT; i++)
 		buf_init(&build->sections[i], LIMIT_CATALOG_BYTES);
 	buf_init(&build->file, LIMIT_CATALOG_BYTES);
@@ -147,7 +77,8 @@ void catalog_build_release(struct catalog_build *build)
 }
 
 /* A copy that lives until the catalog is done. */
-static void *keep_copy(struct catalog_build *build, const void *data, size_t len)
+static void *keep_copy(struct catalog_build *build, const void *data,
+		       size_t len)
 {
 	void *copy = malloc(len + 1);
 	void **kept;
@@ -166,7 +97,8 @@ static void *keep_copy(struct catalog_build *build, const void *data, size_t len
 }
 
 static int add_record(struct catalog_build *build,
-		      enum catalog_section_number section, const uint8_t *record)
+		      enum catalog_section_number section,
+		      const uint8_t *record)
 {
 	return buf_append(&build->sections[section], record,
 			  catalog_record_bytes[section]);
@@ -183,7 +115,7 @@ static int add_string(struct catalog_build *build, const void *data,
 	*ret_offset = 0;
 	if (len == 0)
 		return 0;
-	r = intern(&build->strings, data, len, &item);
+	r = interner_add(&build->strings, data, len, &item);
 	if (r < 0)
 		return r;
 	if (r == 1) {
@@ -214,8 +146,9 @@ static int add_inline(struct catalog_build *build, struct blob_handle *handle,
 	if (!inline_blob)
 		return -ENOMEM;
 	*inline_blob = handle;
-	store_le32(record + BLOB_FIRST,
-		   (uint32_t)(build->sections[CATALOG_INLINE].len / RECORD_BYTES));
+	store_le32(
+		record + BLOB_FIRST,
+		(uint32_t)(build->sections[CATALOG_INLINE].len / RECORD_BYTES));
 	store_le32(record + BLOB_COUNT, blob->inline_count);
 	for (uint32_t i = 0; i < blob->inline_count; i++) {
 		uint8_t stored[RECORD_BYTES];
@@ -229,8 +162,8 @@ static int add_inline(struct catalog_build *build, struct blob_handle *handle,
 	return sum == blob->size && digest_equal(&id, &blob->id) ? 0 : -EINVAL;
 }
 
-static int add_reference(struct catalog_build *build, const struct catalog_blob *blob,
-			 uint8_t *record)
+static int add_reference(struct catalog_build *build,
+			 const struct catalog_blob *blob, uint8_t *record)
 {
 	struct catalog_blob *kept;
 
@@ -243,12 +176,14 @@ static int add_reference(struct catalog_build *build, const struct catalog_blob 
 		return -ENOMEM;
 	*kept = *blob;
 	kept->url = keep_copy(build, blob->url, blob->url_len);
-	kept->validator = keep_copy(build, blob->validator, blob->validator_len);
+	kept->validator =
+		keep_copy(build, blob->validator, blob->validator_len);
 	return kept->url && kept->validator ? 0 : -ENOMEM;
 }
 
 /* What makes two blobs one: everything but the handle. */
-static int make_key(struct catalog_build *build, const struct catalog_blob *blob)
+static int make_key(struct catalog_build *build,
+		    const struct catalog_blob *blob)
 {
 	uint8_t fixed[12];
 	int r;
@@ -264,15 +199,17 @@ static int make_key(struct catalog_build *build, const struct catalog_blob *blob
 	if (r == 0 && blob->kind == BLOB_REFERENCE)
 		r = buf_append(&build->key, blob->url, blob->url_len);
 	if (r == 0 && blob->kind == BLOB_REFERENCE)
-		r = buf_append(&build->key, blob->validator, blob->validator_len);
+		r = buf_append(&build->key, blob->validator,
+			       blob->validator_len);
 	return r;
 }
 
-static int add_blob_record(struct catalog_build *build, struct blob_handle *handle,
+static int add_blob_record(struct catalog_build *build,
+			   struct blob_handle *handle,
 			   const struct catalog_blob *blob,
 			   const struct recipe_record *records)
 {
-	uint8_t record[BLOB_BYTES] = { 0 };
+	uint8_t record[BLOB_BYTES] = {0};
 	int r = 0;
 
 	record[BLOB_ID_TYPE] = blob->id.type;
@@ -291,7 +228,7 @@ static int add_blob(struct catalog_build *build, struct blob_handle *handle,
 		    uint32_t *ret_blob)
 {
 	const struct recipe_record *records = NULL;
-	struct catalog_blob blob = { 0 };
+	struct catalog_blob blob = {0};
 	int r = build->ops->blob(build->arg, handle, &blob, &records);
 
 	if (r < 0)
@@ -301,7 +238,8 @@ static int add_blob(struct catalog_build *build, struct blob_handle *handle,
 	r = make_key(build, &blob);
 	if (r < 0)
 		return r;
-	r = intern(&build->blobs, build->key.data, (uint32_t)build->key.len, ret_blob);
+	r = interner_add(&build->blobs, build->key.data,
+			 (uint32_t)build->key.len, ret_blob);
 	if (r <= 0)
 		return r;
 	build->blobs.items[*ret_blob].data =
@@ -317,7 +255,8 @@ static int blob_of_handle(struct catalog_build *build,
 			  struct catalog_node *node, uint32_t *ret_blob)
 {
 	uint32_t item, *blob;
-	int r = intern(&build->handles, &node->handle, sizeof(node->handle), &item);
+	int r = interner_add(&build->handles, &node->handle,
+			     sizeof(node->handle), &item);
 
 	if (r < 0)
 		return r;
@@ -364,7 +303,7 @@ static int add_child(struct catalog_build *build, struct catalog_child *child,
 		     uint32_t owner)
 {
 	const struct catalog_child **kept = vec_push(&build->children);
-	uint8_t record[CHILD_BYTES] = { 0 };
+	uint8_t record[CHILD_BYTES] = {0};
 
 	if (!kept)
 		return -ENOMEM;
@@ -385,8 +324,9 @@ static int add_child(struct catalog_build *build, struct catalog_child *child,
 	return add_record(build, CATALOG_CHILDREN, record);
 }
 
-static int write_directory(struct catalog_build *build, struct catalog_node *node,
-			   uint32_t index, uint32_t *next_name, uint8_t *record)
+static int write_directory(struct catalog_build *build,
+			   struct catalog_node *node, uint32_t index,
+			   uint32_t *next_name, uint8_t *record)
 {
 	int r = 0;
 
@@ -431,7 +371,8 @@ static int write_text(struct catalog_build *build, struct catalog_node *node,
 		      uint8_t *record)
 {
 	uint32_t offset;
-	int r = add_string(build, node->data + node->name_len, node->text_len, &offset);
+	int r = add_string(build, node->data + node->name_len, node->text_len,
+			   &offset);
 
 	store_le64(record + ENTRY_SIZE, node->size);
 	store_le32(record + ENTRY_TEXT, offset);
@@ -440,8 +381,8 @@ static int write_text(struct catalog_build *build, struct catalog_node *node,
 }
 
 /* Label, owner, xattrs, digest: fields most entries do not have. */
-static int write_rare_fields(struct catalog_build *build, struct catalog_node *node,
-			     uint8_t *record)
+static int write_rare_fields(struct catalog_build *build,
+			     struct catalog_node *node, uint8_t *record)
 {
 	const uint8_t *label = node->data + node->name_len + node->text_len;
 	const uint8_t *xattrs = label + node->label_len;
@@ -449,7 +390,7 @@ static int write_rare_fields(struct catalog_build *build, struct catalog_node *n
 	int r;
 
 	if (node->label_len > 0) {
-		r = intern(&build->labels, label, node->label_len, &item);
+		r = interner_add(&build->labels, label, node->label_len, &item);
 		if (r < 0)
 			return r;
 		if (item >= UINT16_MAX)
@@ -457,7 +398,8 @@ static int write_rare_fields(struct catalog_build *build, struct catalog_node *n
 		store_le16(record + ENTRY_LABEL, (uint16_t)(item + 1));
 	}
 	if (node->has_owner) {
-		r = intern(&build->owners, node->owner, OWNER_BYTES, &item);
+		r = interner_add(&build->owners, node->owner, OWNER_BYTES,
+				 &item);
 		if (r == 1)
 			r = add_record(build, CATALOG_OWNERS, node->owner);
 		if (r < 0)
@@ -465,13 +407,15 @@ static int write_rare_fields(struct catalog_build *build, struct catalog_node *n
 		store_le32(record + ENTRY_OWNER, item + 1);
 	}
 	if (node->xattrs_len > 0) {
-		r = intern(&build->xattrs, xattrs, node->xattrs_len, &item);
+		r = interner_add(&build->xattrs, xattrs, node->xattrs_len,
+				 &item);
 		if (r < 0)
 			return r;
 		store_le32(record + ENTRY_XATTRS, item + 1);
 	}
 	if (node->has_sha256) {
-		r = add_record(build, CATALOG_DIGESTS, xattrs + node->xattrs_len);
+		r = add_record(build, CATALOG_DIGESTS,
+			       xattrs + node->xattrs_len);
 		if (r < 0)
 			return r;
 		store_le32(record + ENTRY_SHA256,
@@ -485,7 +429,7 @@ static int write_entry(struct catalog_build *build, uint32_t index,
 		       uint32_t *next_name)
 {
 	struct catalog_node *node = build->order.items[index];
-	uint8_t record[ENTRY_BYTES] = { 0 };
+	uint8_t record[ENTRY_BYTES] = {0};
 	uint32_t name;
 	int r = add_string(build, node->data, node->name_len, &name);
 
@@ -530,7 +474,7 @@ static int write_labels(struct catalog_build *build)
 {
 	for (size_t i = 0; i < build->labels.count; i++) {
 		const struct interned *label = &build->labels.items[i];
-		uint8_t record[LABEL_BYTES] = { 0 };
+		uint8_t record[LABEL_BYTES] = {0};
 		uint32_t offset;
 		int r = add_string(build, label->data, label->len, &offset);
 
@@ -548,7 +492,7 @@ static int write_xattrs(struct catalog_build *build)
 {
 	for (size_t i = 0; i < build->xattrs.count; i++) {
 		const struct interned *set = &build->xattrs.items[i];
-		uint8_t record[XATTRS_BYTES] = { 0 };
+		uint8_t record[XATTRS_BYTES] = {0};
 		uint32_t offset;
 		int r = add_string(build, set->data, set->len, &offset);
 
@@ -566,21 +510,23 @@ static int write_references(struct catalog_build *build)
 {
 	for (size_t i = 0; i < build->references.count; i++) {
 		const struct catalog_blob *blob = &build->references.items[i];
-		uint8_t record[REFERENCE_BYTES] = { 0 };
+		uint8_t record[REFERENCE_BYTES] = {0};
 		uint32_t url, validator;
 		int r = add_string(build, blob->url, blob->url_len, &url);
 
 		if (r == 0)
-			r = add_string(build, blob->validator, blob->validator_len,
-				       &validator);
+			r = add_string(build, blob->validator,
+				       blob->validator_len, &validator);
 		if (r < 0)
 			return r;
 		store_le32(record + REFERENCE_URL, url);
 		store_le16(record + REFERENCE_URL_LEN, blob->url_len);
 		store_le32(record + REFERENCE_VALIDATOR, validator);
-		store_le16(record + REFERENCE_VALIDATOR_LEN, blob->validator_len);
+		store_le16(record + REFERENCE_VALIDATOR_LEN,
+			   blob->validator_len);
 		record[REFERENCE_CONTENT_TYPE] = blob->content.type;
-		memcpy(record + REFERENCE_CONTENT, blob->content.bytes, DIGEST_BYTES);
+		memcpy(record + REFERENCE_CONTENT, blob->content.bytes,
+		       DIGEST_BYTES);
 		r = add_record(build, CATALOG_REFERENCES, record);
 		if (r < 0)
 			return r;
@@ -594,12 +540,13 @@ static int write_child_names(struct catalog_build *build)
 		const struct catalog_child *child = build->children.items[i];
 		uint32_t offset;
 		uint8_t *record;
-		int r = add_string(build, child->first_name, child->first_name_len,
-				   &offset);
+		int r = add_string(build, child->first_name,
+				   child->first_name_len, &offset);
 
 		if (r < 0)
 			return r;
-		record = build->sections[CATALOG_CHILDREN].data + i * CHILD_BYTES;
+		record = build->sections[CATALOG_CHILDREN].data +
+			 i * CHILD_BYTES;
 		store_le32(record + CHILD_NAME, offset);
 		store_le16(record + CHILD_NAME_LEN, child->first_name_len);
 	}
@@ -619,7 +566,8 @@ static void store_header(const struct catalog_params *params, bool is_part,
 	store_le16(header + HEADER_SECTION_COUNT, CATALOG_SECTION_COUNT);
 	header[HEADER_NORMALISATION] = params->chunker.normalisation;
 	store_le32(header + HEADER_CHUNK_MIN, params->chunker.min_bytes);
-	store_le32(header + HEADER_CHUNK_AVERAGE, params->chunker.average_bytes);
+	store_le32(header + HEADER_CHUNK_AVERAGE,
+		   params->chunker.average_bytes);
 	store_le32(header + HEADER_CHUNK_MAX, params->chunker.max_bytes);
 	store_le32(header + HEADER_SMALL_FILE, params->small_file_bytes);
 	store_le32(header + HEADER_SHARED_MIN, params->shared_min_bytes);
@@ -632,7 +580,8 @@ static void store_header(const struct catalog_params *params, bool is_part,
 
 static int write_file_bytes(struct catalog_build *build, bool is_part)
 {
-	uint8_t header[HEADER_BYTES + CATALOG_SECTION_COUNT * SECTION_BYTES] = { 0 };
+	uint8_t header[HEADER_BYTES + CATALOG_SECTION_COUNT * SECTION_BYTES] = {
+		0};
 	struct buf *file = &build->file;
 	uint64_t end = sizeof(header);
 	int r;
@@ -679,7 +628,7 @@ int catalog_build_run(struct catalog_build *build, struct catalog_node *top,
 		      bool is_part, struct catalog_child *ret)
 {
 	static int (*const steps[])(struct catalog_build *) = {
-		write_entries,    write_labels,      write_xattrs,
+		write_entries,	  write_labels,	     write_xattrs,
 		write_references, write_child_names,
 	};
 	int r;

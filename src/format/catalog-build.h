@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "format/catalog-layout.h"
 #include "format/catalog-writer.h"
+#include "format/interner.h"
 
 /*
  * The bytes of one catalog from its tree in memory; for catalog-writer.c
@@ -33,19 +34,6 @@ struct catalog_node {
 	uint8_t type;
 	bool has_owner, has_sha256, is_cut, starts_range;
 	uint8_t data[];         /* name, text, label, xattrs, sha256 */
-};
-
-/* Distinct byte strings, numbered in the order they came. The caller keeps
- * the bytes. */
-struct interner {
-	struct interned {
-		const void *data;
-		uint32_t len;
-		uint32_t hash;
-		uint32_t offset; /* where it was stored, for strings */
-	} *items;
-	uint32_t *slots; /* item + 1, or 0 */
-	size_t count, capacity, slot_count;
 };
 
 struct catalog_build {

@@ -20,28 +20,23 @@
 #include "format/recipe-layout.h"
 
 const uint16_t catalog_record_bytes[CATALOG_SECTION_COUNT] = {
-	[CATALOG_ENTRIES] = ENTRY_BYTES,
-	[CATALOG_CHILDREN] = CHILD_BYTES,
-	[CATALOG_BLOBS] = BLOB_BYTES,
-	[CATALOG_REFERENCES] = REFERENCE_BYTES,
-	[CATALOG_INLINE] = RECORD_BYTES,
-	[CATALOG_DIGESTS] = DIGEST_BYTES,
-	[CATALOG_OWNERS] = OWNER_BYTES,
-	[CATALOG_LABELS] = LABEL_BYTES,
-	[CATALOG_XATTRS] = XATTRS_BYTES,
-	[CATALOG_STRINGS] = 1,
+	[CATALOG_ENTRIES] = ENTRY_BYTES, [CATALOG_CHILDREN] = CHILD_BYTES,
+	[CATALOG_BLOBS] = BLOB_BYTES,	 [CATALOG_REFERENCES] = REFERENCE_BYTES,
+	[CATALOG_INLINE] = RECORD_BYTES, [CATALOG_DIGESTS] = DIGEST_BYTES,
+	[CATALOG_OWNERS] = OWNER_BYTES,	 [CATALOG_LABELS] = LABEL_BYTES,
+	[CATALOG_XATTRS] = XATTRS_BYTES, [CATALOG_STRINGS] = 1,
 };
 
 static const char *const section_names[CATALOG_SECTION_COUNT] = {
-	"entries", "children", "blobs", "references", "inline records",
-	"digests", "owners", "labels", "xattrs", "strings",
+	"entries", "children", "blobs",	 "references", "inline records",
+	"digests", "owners",   "labels", "xattrs",     "strings",
 };
 
 struct check {
 	const struct catalog *catalog;
 	struct err *err;
 	uint32_t used[CATALOG_SECTION_COUNT]; /* records seen so far */
-	uint64_t numbers;                     /* entry numbers owned so far */
+	uint64_t numbers;		      /* entry numbers owned so far */
 };
 
 static int bad(const struct check *check, const char *what, uint32_t index,
@@ -49,15 +44,6 @@ static int bad(const struct check *check, const char *what, uint32_t index,
 {
 	return err_set(check->err, EBADMSG, "bad catalog: %s %u: %s", what,
 		       index, fault);
-}
-
-static bool is_zero(const uint8_t *data, size_t len)
-{
-	uint8_t all = 0;
-
-	for (size_t i = 0; i < len; i++)
-		all |= data[i];
-	return all == 0;
 }
 
 /* Record index is one seen before, or the next. */
@@ -86,7 +72,8 @@ static bool claim_run(struct check *check, enum catalog_section_number section,
 {
 	uint32_t used = check->used[section];
 
-	if (first != used || count > check->catalog->sections[section].count - used)
+	if (first != used ||
+	    count > check->catalog->sections[section].count - used)
 		return false;
 	check->used[section] += count;
 	return true;
@@ -102,118 +89,16 @@ static bool claim_string(struct check *check, uint32_t offset, uint32_t len)
 	return claim_run(check, CATALOG_STRINGS, offset, len);
 }
 
-bool catalog_name_valid(const char *name, size_t len)
-{
-	if (len == 0 || memchr(name, '/', len) || memchr(name, '\0', len))
-		return false;
-	return name[0] != '.' ||
-	       !(len == 1 || (len == 2 && name[1] == '.'));
-}
-
-bool catalog_url_text_valid(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		if ((uint8_t)text[i] < 0x20 || text[i] == 0x7f)
-			return false;
-	}
-	return true;
-}
-
-bool catalog_xattrs_valid(const uint8_t *set, size_t len)
-{
-	static const char prefix[] = "user.";
-	const char *last = NULL;
-	size_t last_len = 0, left = len, sum = 0;
-
-	while (left > 0) {
-		const char *name = (const char *)set + XATTR_HEAD_BYTES;
-		size_t name_len, value_len;
-
-		if (left < XATTR_HEAD_BYTES)
-			return false;
-		name_len = load_le16(set + XATTR_NAME_LEN);
-		value_len = load_le32(set + XATTR_VALUE_LEN);
-		left -= XATTR_HEAD_BYTES;
-		if (name_len < sizeof(prefix) || name_len > LIMIT_XATTR_NAME_BYTES ||
-		    value_len > LIMIT_XATTR_VALUE_BYTES ||
-		    name_len + value_len > left)
-			return false;
-		sum += name_len + value_len;
-		if (memcmp(name, prefix, sizeof(prefix) - 1) != 0 ||
-		    memchr(name, '\0', name_len) ||
-		    (last && catalog_name_compare(last, last_len, name, name_len) >= 0))
-			return false;
-		last = name;
-		last_len = name_len;
-		left -= name_len + value_len;
-		set += XATTR_HEAD_BYTES + name_len + value_len;
-	}
-	return sum > 0 && sum <= LIMIT_XATTRS_BYTES;
-}
-
-bool catalog_params_valid(const struct catalog_params *params)
-{
-	return chunker_params_valid(&params->chunker) &&
-	       params->shared_min_bytes > 0 &&
-	       params->shared_min_bytes <= params->shared_mean_bytes &&
-	       params->shared_mean_bytes <= params->shared_max_bytes &&
-	       params->small_file_bytes <= params->shared_max_bytes &&
-	       params->split_min_entries > 0 &&
-	       params->split_min_entries <= params->split_mean_entries &&
-	       params->split_mean_entries <= params->split_max_entries &&
-	       params->split_max_entries <= LIMIT_CATALOG_SPLIT_ENTRIES;
-}
-
-static bool digest_padded(const struct digest *digest)
-{
-	size_t size = digest_size(digest->type);
-
-	return is_zero(digest->bytes + size, DIGEST_BYTES - size);
-}
-
-static const char *reference_fault(const struct catalog_blob *blob)
-{
-	bool has_content = blob->content.type == DIGEST_SHA256 ||
-			   blob->content.type == DIGEST_GIT_SHA1;
-
-	if (!has_content && blob->content.type != DIGEST_NONE)
-		return "unknown content digest type";
-	if (!digest_padded(&blob->id) || !digest_padded(&blob->content))
-		return "digest has bytes past its end";
-	if (has_content ? !digest_equal(&blob->id, &blob->content) :
-			  blob->id.type != DIGEST_REFERENCE)
-		return "id does not follow from the reference";
-	if (blob->url_len == 0 || blob->url_len > LIMIT_URL_BYTES ||
-	    blob->validator_len > LIMIT_VALIDATOR_BYTES)
-		return "URL or validator of impossible length";
-	return NULL;
-}
-
-const char *catalog_blob_fault(const struct catalog_blob *blob)
-{
-	if (blob->size == 0 || blob->size > LIMIT_BLOB_BYTES)
-		return "impossible size";
-	if (blob->kind == BLOB_REFERENCE)
-		return reference_fault(blob);
-	if (blob->kind != BLOB_RECIPE && blob->kind != BLOB_INLINE)
-		return "unknown kind";
-	if (blob->id.type != DIGEST_SHA256)
-		return "unknown id type";
-	if (blob->kind == BLOB_INLINE &&
-	    (blob->inline_count == 0 || blob->inline_count > LIMIT_INLINE_CHUNKS))
-		return "impossible number of inline records";
-	return NULL;
-}
-
 /* Header and section table. */
 
 static void load_params(const uint8_t *header, struct catalog_params *ret)
 {
 	*ret = (struct catalog_params){
-		.chunker = { .min_bytes = load_le32(header + HEADER_CHUNK_MIN),
-			     .average_bytes = load_le32(header + HEADER_CHUNK_AVERAGE),
-			     .max_bytes = load_le32(header + HEADER_CHUNK_MAX),
-			     .normalisation = header[HEADER_NORMALISATION] },
+		.chunker = {.min_bytes = load_le32(header + HEADER_CHUNK_MIN),
+			    .average_bytes =
+				    load_le32(header + HEADER_CHUNK_AVERAGE),
+			    .max_bytes = load_le32(header + HEADER_CHUNK_MAX),
+			    .normalisation = header[HEADER_NORMALISATION]},
 		.small_file_bytes = load_le32(header + HEADER_SMALL_FILE),
 		.shared_min_bytes = load_le32(header + HEADER_SHARED_MIN),
 		.shared_mean_bytes = load_le32(header + HEADER_SHARED_MEAN),
@@ -221,26 +106,30 @@ static void load_params(const uint8_t *header, struct catalog_params *ret)
 		.split_min_entries = load_le32(header + HEADER_SPLIT_MIN),
 		.split_mean_entries = load_le32(header + HEADER_SPLIT_MEAN),
 		.split_max_entries = load_le32(header + HEADER_SPLIT_MAX),
-		.has_file_digests = header[HEADER_MARKS] & CATALOG_MARK_FILE_DIGESTS,
+		.has_file_digests =
+			header[HEADER_MARKS] & CATALOG_MARK_FILE_DIGESTS,
 	};
 }
 
 static int check_header(struct catalog *catalog, struct err *err)
 {
 	const uint8_t *header = catalog->data;
-	int r = preamble_check(header, catalog->len, CATALOG_MAGIC, "catalog", err);
+	int r = preamble_check(header, catalog->len, CATALOG_MAGIC, "catalog",
+			       err);
 
 	if (r < 0)
 		return r;
 	if (catalog->len < HEADER_BYTES || catalog->len > LIMIT_CATALOG_BYTES)
-		return err_set(err, EBADMSG, "bad catalog: impossible size of %zu bytes",
+		return err_set(err, EBADMSG,
+			       "bad catalog: impossible size of %zu bytes",
 			       catalog->len);
 	load_params(header, &catalog->params);
 	catalog->is_part = header[HEADER_MARKS] & CATALOG_MARK_PART;
 	if ((header[HEADER_MARKS] & ~CATALOG_MARKS_KNOWN) != 0 ||
-	    !is_zero(header + HEADER_ZERO, 4) ||
+	    !catalog_bytes_zero(header + HEADER_ZERO, 4) ||
 	    !catalog_params_valid(&catalog->params))
-		return err_set(err, EBADMSG, "bad catalog: impossible parameters");
+		return err_set(err, EBADMSG,
+			       "bad catalog: impossible parameters");
 	return 0;
 }
 
@@ -251,17 +140,21 @@ static int check_section(struct catalog *catalog, uint32_t i, uint64_t *end,
 	const uint8_t *at = catalog->data + HEADER_BYTES + i * SECTION_BYTES;
 	uint64_t offset = load_le64(at), len = load_le64(at + 8), stop;
 	uint64_t start = (*end + 7) & ~UINT64_C(7);
-	const char *name = i < CATALOG_SECTION_COUNT ? section_names[i] : "unknown";
+	const char *name =
+		i < CATALOG_SECTION_COUNT ? section_names[i] : "unknown";
 
 	if (offset != start || !add_checked(offset, len, &stop) ||
-	    stop > catalog->len || !is_zero(catalog->data + *end, start - *end))
-		return err_set(err, EBADMSG, "bad catalog: section of %s: not in its place",
+	    stop > catalog->len ||
+	    !catalog_bytes_zero(catalog->data + *end, start - *end))
+		return err_set(err, EBADMSG,
+			       "bad catalog: section of %s: not in its place",
 			       name);
 	*end = stop;
 	if (i >= CATALOG_SECTION_COUNT)
 		return 0;
 	if (len % catalog_record_bytes[i] != 0)
-		return err_set(err, EBADMSG, "bad catalog: section of %s: half a record",
+		return err_set(err, EBADMSG,
+			       "bad catalog: section of %s: half a record",
 			       name);
 	catalog->sections[i] = (struct catalog_section){
 		.data = catalog->data + offset,
@@ -277,7 +170,8 @@ static int check_sections(struct catalog *catalog, struct err *err)
 
 	if (count < CATALOG_SECTION_COUNT || count > CATALOG_SECTIONS_MAX ||
 	    end > catalog->len)
-		return err_set(err, EBADMSG, "bad catalog: impossible section table");
+		return err_set(err, EBADMSG,
+			       "bad catalog: impossible section table");
 	for (uint32_t i = 0; i < count; i++) {
 		int r = check_section(catalog, i, &end, err);
 
@@ -285,7 +179,8 @@ static int check_sections(struct catalog *catalog, struct err *err)
 			return r;
 	}
 	if (end != catalog->len)
-		return err_set(err, EBADMSG, "bad catalog: bytes after the last section");
+		return err_set(err, EBADMSG,
+			       "bad catalog: bytes after the last section");
 	return 0;
 }
 
@@ -299,51 +194,59 @@ static int check_inline(struct check *check, uint32_t index,
 	struct digest id;
 	int r;
 
-	if (!claim_run(check, CATALOG_INLINE, blob->inline_first, blob->inline_count))
+	if (!claim_run(check, CATALOG_INLINE, blob->inline_first,
+		       blob->inline_count))
 		return bad(check, "blob", index, "inline records out of order");
 	for (uint32_t i = 0; i < blob->inline_count; i++) {
-		if (!recipe_record_load(catalog_record(check->catalog, CATALOG_INLINE,
+		if (!recipe_record_load(catalog_record(check->catalog,
+						       CATALOG_INLINE,
 						       blob->inline_first + i),
 					&records[i]))
-			return bad(check, "blob", index, "malformed inline record");
+			return bad(check, "blob", index,
+				   "malformed inline record");
 		sum += records[i].length;
 	}
 	if (sum != blob->size)
-		return bad(check, "blob", index, "chunks do not add up to its size");
+		return bad(check, "blob", index,
+			   "chunks do not add up to its size");
 	r = recipe_inline_id(records, blob->inline_count, &id);
 	if (r < 0)
 		return err_set(check->err, -r, "cannot hash an inline recipe");
 	if (!digest_equal(&id, &blob->id))
-		return bad(check, "blob", index, "id is not the hash of its records");
+		return bad(check, "blob", index,
+			   "id is not the hash of its records");
 	return 0;
 }
 
 static int check_reference(struct check *check, uint32_t index)
 {
-	const uint8_t *record = catalog_record(check->catalog, CATALOG_REFERENCES,
-					       index);
+	const uint8_t *record =
+		catalog_record(check->catalog, CATALOG_REFERENCES, index);
 
-	if (!is_zero(record + REFERENCE_ZERO, 3))
+	if (!catalog_bytes_zero(record + REFERENCE_ZERO, 3))
 		return bad(check, "reference", index, "unused bytes set");
 	return 0;
 }
 
 static int check_blob(struct check *check, uint32_t index)
 {
-	const uint8_t *record = catalog_record(check->catalog, CATALOG_BLOBS, index);
+	const uint8_t *record =
+		catalog_record(check->catalog, CATALOG_BLOBS, index);
 	uint32_t first = load_le32(record + BLOB_FIRST);
 	uint32_t count = load_le32(record + BLOB_COUNT);
 	uint8_t kind = record[BLOB_KIND];
 	struct catalog_blob blob;
 	const char *fault;
 
-	if (kind == BLOB_REFERENCE && !claim_run(check, CATALOG_REFERENCES, first, 1))
+	if (kind == BLOB_REFERENCE &&
+	    !claim_run(check, CATALOG_REFERENCES, first, 1))
 		return bad(check, "blob", index, "reference out of order");
 	catalog_get_blob(check->catalog, index, &blob);
 	fault = catalog_blob_fault(&blob);
 	if (fault)
 		return bad(check, "blob", index, fault);
-	if (!is_zero(record + BLOB_ZERO, 6) || (kind != BLOB_INLINE && count != 0) ||
+	if (!catalog_bytes_zero(record + BLOB_ZERO, 6) ||
+	    (kind != BLOB_INLINE && count != 0) ||
 	    (kind == BLOB_RECIPE && first != 0))
 		return bad(check, "blob", index, "unused bytes set");
 	if (kind == BLOB_INLINE)
@@ -358,7 +261,8 @@ static const char *text_fault(struct check *check, const uint8_t *record)
 	uint32_t offset = load_le32(record + ENTRY_TEXT);
 	uint16_t len = load_le16(record + ENTRY_TEXT_LEN);
 
-	if (len == 0 || len > LIMIT_SYMLINK_BYTES || !is_zero(record + ENTRY_ZERO, 2))
+	if (len == 0 || len > LIMIT_SYMLINK_BYTES ||
+	    !catalog_bytes_zero(record + ENTRY_ZERO, 2))
 		return "target or reason of impossible length";
 	if (!claim_string(check, offset, len))
 		return "target or reason out of order";
@@ -380,7 +284,8 @@ static const char *file_fault(struct check *check, const uint8_t *record)
 	if (!claim(check, CATALOG_BLOBS, blob - 1))
 		return "blob out of order";
 	if (!add_checked(offset, size, &end) ||
-	    end > load_le64(catalog_record(check->catalog, CATALOG_BLOBS, blob - 1) +
+	    end > load_le64(catalog_record(check->catalog, CATALOG_BLOBS,
+					   blob - 1) +
 			    BLOB_SIZE))
 		return "bytes past the end of its blob";
 	return NULL;
@@ -425,11 +330,14 @@ static const char *entry_fault(struct check *check, const uint8_t *record)
 		return "impossible time";
 	if (load_le32(record + ENTRY_ZERO_2) != 0)
 		return "unused bytes set";
-	if (!claim_optional(check, CATALOG_LABELS, load_le16(record + ENTRY_LABEL)))
+	if (!claim_optional(check, CATALOG_LABELS,
+			    load_le16(record + ENTRY_LABEL)))
 		return "label out of order";
-	if (!claim_optional(check, CATALOG_OWNERS, load_le32(record + ENTRY_OWNER)))
+	if (!claim_optional(check, CATALOG_OWNERS,
+			    load_le32(record + ENTRY_OWNER)))
 		return "owner out of order";
-	if (!claim_optional(check, CATALOG_XATTRS, load_le32(record + ENTRY_XATTRS)))
+	if (!claim_optional(check, CATALOG_XATTRS,
+			    load_le32(record + ENTRY_XATTRS)))
 		return "xattrs out of order";
 	return type == ENTRY_DIRECTORY ? NULL : content_fault(check, record);
 }
@@ -449,9 +357,10 @@ static const char *name_fault(struct check *check, uint32_t index,
 	    !catalog_name_valid(catalog_string(catalog, offset), len))
 		return "impossible name";
 	if (before &&
-	    catalog_name_compare(catalog_string(catalog, load_le32(before + ENTRY_NAME)),
-				 load_le16(before + ENTRY_NAME_LEN),
-				 catalog_string(catalog, offset), len) >= 0)
+	    catalog_name_compare(
+		    catalog_string(catalog, load_le32(before + ENTRY_NAME)),
+		    load_le16(before + ENTRY_NAME_LEN),
+		    catalog_string(catalog, offset), len) >= 0)
 		return "names not in ascending order";
 	return entry_fault(check, record);
 }
@@ -480,10 +389,11 @@ static int check_names(struct check *check, uint32_t index, uint32_t first,
 	const uint8_t *before = NULL;
 
 	if (!claim_run(check, CATALOG_ENTRIES, first, count))
-		return bad(check, "entry", index, "its names are not in their place");
+		return bad(check, "entry", index,
+			   "its names are not in their place");
 	for (uint32_t i = first; i < first + count; i++) {
-		const uint8_t *record = catalog_record(check->catalog,
-						       CATALOG_ENTRIES, i);
+		const uint8_t *record =
+			catalog_record(check->catalog, CATALOG_ENTRIES, i);
 		const char *fault = name_fault(check, i, index, before);
 
 		if (!fault && !add_entry(totals, record))
@@ -506,7 +416,8 @@ static const char *child_fault(struct check *check, uint32_t owner,
 
 	if (record[CHILD_DIGEST] != DIGEST_SHA256)
 		return "unknown digest type";
-	if (!is_zero(record + CHILD_DIGEST + 1, 7) || !is_zero(record + CHILD_ZERO, 6))
+	if (!catalog_bytes_zero(record + CHILD_DIGEST + 1, 7) ||
+	    !catalog_bytes_zero(record + CHILD_ZERO, 6))
 		return "unused bytes set";
 	if (object_bytes < HEADER_BYTES || object_bytes > LIMIT_CATALOG_BYTES)
 		return "impossible size";
@@ -536,11 +447,13 @@ static int check_children(struct check *check, uint32_t index, uint32_t first,
 	uint64_t names = 0;
 
 	if (count == 0 || !claim_run(check, CATALOG_CHILDREN, first, count))
-		return bad(check, "entry", index, "its children are not in their place");
+		return bad(check, "entry", index,
+			   "its children are not in their place");
 	for (uint32_t i = first; i < first + count; i++) {
-		const uint8_t *record = catalog_record(check->catalog,
-						       CATALOG_CHILDREN, i);
-		const char *fault = child_fault(check, index, record, &names, totals);
+		const uint8_t *record =
+			catalog_record(check->catalog, CATALOG_CHILDREN, i);
+		const char *fault =
+			child_fault(check, index, record, &names, totals);
 
 		if (fault)
 			return bad(check, "child", i, fault);
@@ -550,10 +463,11 @@ static int check_children(struct check *check, uint32_t index, uint32_t first,
 
 static int check_directory(struct check *check, uint32_t index)
 {
-	const uint8_t *record = catalog_record(check->catalog, CATALOG_ENTRIES, index);
+	const uint8_t *record =
+		catalog_record(check->catalog, CATALOG_ENTRIES, index);
 	uint32_t first = load_le32(record + ENTRY_FIRST);
 	uint32_t count = load_le32(record + ENTRY_COUNT);
-	struct totals totals = { 0 };
+	struct totals totals = {0};
 	int r;
 
 	if (record[ENTRY_FLAGS] & ENTRY_FLAG_SPLIT)
@@ -564,7 +478,8 @@ static int check_directory(struct check *check, uint32_t index)
 		return r;
 	if (totals.entries != load_le64(record + ENTRY_BELOW) ||
 	    totals.bytes != load_le64(record + ENTRY_SIZE))
-		return bad(check, "entry", index, "its totals are not those of its names");
+		return bad(check, "entry", index,
+			   "its totals are not those of its names");
 	return 0;
 }
 
@@ -583,13 +498,14 @@ static int check_top(struct check *check)
 	if (fault)
 		return bad(check, "entry", 0, fault);
 	if (top[ENTRY_TYPE] != ENTRY_DIRECTORY ||
-	    !is_zero(top + ENTRY_NAME, ENTRY_TYPE - ENTRY_NAME) ||
-	    !is_zero(top + ENTRY_PARENT, 4))
+	    !catalog_bytes_zero(top + ENTRY_NAME, ENTRY_TYPE - ENTRY_NAME) ||
+	    !catalog_bytes_zero(top + ENTRY_PARENT, 4))
 		return bad(check, "entry", 0, "not a root directory");
 	if (catalog->is_part &&
 	    (top[ENTRY_FLAGS] != 0 ||
-	     !is_zero(top + ENTRY_MODE, ENTRY_SIZE - ENTRY_MODE) ||
-	     !is_zero(top + ENTRY_OWNER, ENTRY_BELOW - ENTRY_OWNER) ||
+	     !catalog_bytes_zero(top + ENTRY_MODE, ENTRY_SIZE - ENTRY_MODE) ||
+	     !catalog_bytes_zero(top + ENTRY_OWNER,
+				 ENTRY_BELOW - ENTRY_OWNER) ||
 	     load_le32(top + ENTRY_COUNT) == 0))
 		return bad(check, "entry", 0, "not the top of a part");
 	return 0;
@@ -608,8 +524,8 @@ static int check_entries(struct check *check)
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < check->used[CATALOG_ENTRIES]; i++) {
-		const uint8_t *record = catalog_record(check->catalog,
-						       CATALOG_ENTRIES, i);
+		const uint8_t *record =
+			catalog_record(check->catalog, CATALOG_ENTRIES, i);
 
 		if (i == level_end) {
 			level_end = check->used[CATALOG_ENTRIES];
@@ -631,10 +547,12 @@ static int check_entries(struct check *check)
 static int check_labels(struct check *check)
 {
 	for (uint32_t i = 0; i < check->used[CATALOG_LABELS]; i++) {
-		const uint8_t *record = catalog_record(check->catalog, CATALOG_LABELS, i);
+		const uint8_t *record =
+			catalog_record(check->catalog, CATALOG_LABELS, i);
 		uint16_t len = load_le16(record + LABEL_TEXT_LEN);
 
-		if (len == 0 || len > LIMIT_NAME_BYTES || !is_zero(record + LABEL_ZERO, 2) ||
+		if (len == 0 || len > LIMIT_NAME_BYTES ||
+		    !catalog_bytes_zero(record + LABEL_ZERO, 2) ||
 		    !claim_string(check, load_le32(record + LABEL_TEXT), len))
 			return bad(check, "label", i, "impossible text");
 	}
@@ -644,14 +562,17 @@ static int check_labels(struct check *check)
 static int check_xattrs(struct check *check)
 {
 	for (uint32_t i = 0; i < check->used[CATALOG_XATTRS]; i++) {
-		const uint8_t *record = catalog_record(check->catalog, CATALOG_XATTRS, i);
+		const uint8_t *record =
+			catalog_record(check->catalog, CATALOG_XATTRS, i);
 		uint32_t offset = load_le32(record + XATTRS_SET);
 		uint32_t len = load_le32(record + XATTRS_SET_LEN);
 
 		if (!claim_string(check, offset, len) ||
 		    !catalog_xattrs_valid((const uint8_t *)catalog_string(
-						  check->catalog, offset), len))
-			return bad(check, "xattr set", i, "impossible contents");
+						  check->catalog, offset),
+					  len))
+			return bad(check, "xattr set", i,
+				   "impossible contents");
 	}
 	return 0;
 }
@@ -659,20 +580,23 @@ static int check_xattrs(struct check *check)
 static bool claim_url_text(struct check *check, uint32_t offset, uint32_t len)
 {
 	return claim_string(check, offset, len) &&
-	       catalog_url_text_valid(catalog_string(check->catalog, offset), len);
+	       catalog_url_text_valid(catalog_string(check->catalog, offset),
+				      len);
 }
 
 static int check_reference_texts(struct check *check)
 {
 	for (uint32_t i = 0; i < check->used[CATALOG_REFERENCES]; i++) {
-		const uint8_t *record = catalog_record(check->catalog,
-						       CATALOG_REFERENCES, i);
+		const uint8_t *record =
+			catalog_record(check->catalog, CATALOG_REFERENCES, i);
 
 		if (!claim_url_text(check, load_le32(record + REFERENCE_URL),
 				    load_le16(record + REFERENCE_URL_LEN)) ||
-		    !claim_url_text(check, load_le32(record + REFERENCE_VALIDATOR),
-				    load_le16(record + REFERENCE_VALIDATOR_LEN)))
-			return bad(check, "reference", i, "impossible URL or validator");
+		    !claim_url_text(
+			    check, load_le32(record + REFERENCE_VALIDATOR),
+			    load_le16(record + REFERENCE_VALIDATOR_LEN)))
+			return bad(check, "reference", i,
+				   "impossible URL or validator");
 	}
 	return 0;
 }
@@ -682,20 +606,24 @@ static int check_child_names(struct check *check)
 	const struct catalog *catalog = check->catalog;
 
 	for (uint32_t i = 0; i < check->used[CATALOG_CHILDREN]; i++) {
-		const uint8_t *record = catalog_record(catalog, CATALOG_CHILDREN, i);
+		const uint8_t *record =
+			catalog_record(catalog, CATALOG_CHILDREN, i);
 		const uint8_t *before = record - CHILD_BYTES;
 		uint32_t offset = load_le32(record + CHILD_NAME);
 		uint16_t len = load_le16(record + CHILD_NAME_LEN);
 
-		if (len > LIMIT_NAME_BYTES || !claim_string(check, offset, len) ||
+		if (len > LIMIT_NAME_BYTES ||
+		    !claim_string(check, offset, len) ||
 		    !catalog_name_valid(catalog_string(catalog, offset), len))
 			return bad(check, "child", i, "impossible name");
 		if (load_le64(record + CHILD_NAME_START) > 0 &&
-		    catalog_name_compare(catalog_string(catalog,
-							load_le32(before + CHILD_NAME)),
-					 load_le16(before + CHILD_NAME_LEN),
-					 catalog_string(catalog, offset), len) >= 0)
-			return bad(check, "child", i, "names not in ascending order");
+		    catalog_name_compare(
+			    catalog_string(catalog,
+					   load_le32(before + CHILD_NAME)),
+			    load_le16(before + CHILD_NAME_LEN),
+			    catalog_string(catalog, offset), len) >= 0)
+			return bad(check, "child", i,
+				   "names not in ascending order");
 	}
 	return 0;
 }
@@ -704,9 +632,10 @@ static int check_nothing_left(const struct check *check)
 {
 	for (int i = 0; i < CATALOG_SECTION_COUNT; i++) {
 		if (check->used[i] != check->catalog->sections[i].count)
-			return err_set(check->err, EBADMSG,
-				       "bad catalog: section of %s: something in it is not used",
-				       section_names[i]);
+			return err_set(
+				check->err, EBADMSG,
+				"bad catalog: section of %s: something in it is not used",
+				section_names[i]);
 	}
 	return 0;
 }
@@ -714,16 +643,17 @@ static int check_nothing_left(const struct check *check)
 int catalog_check(struct catalog *catalog, struct err *err)
 {
 	static int (*const steps[])(struct check *) = {
-		check_entries,         check_labels,      check_xattrs,
+		check_entries,	       check_labels,	  check_xattrs,
 		check_reference_texts, check_child_names,
 	};
-	struct check check = { .catalog = catalog, .err = err };
+	struct check check = {.catalog = catalog, .err = err};
 	int r = check_header(catalog, err);
 
 	if (r == 0)
 		r = check_sections(catalog, err);
 	/* Entries need their blobs' sizes, so blobs come first. */
-	for (uint32_t i = 0; r == 0 && i < catalog->sections[CATALOG_BLOBS].count; i++)
+	for (uint32_t i = 0;
+	     r == 0 && i < catalog->sections[CATALOG_BLOBS].count; i++)
 		r = check_blob(&check, i);
 	for (size_t i = 0; r == 0 && i < sizeof(steps) / sizeof(steps[0]); i++)
 		r = steps[i](&check);

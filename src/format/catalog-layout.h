@@ -171,6 +171,8 @@ static inline const char *catalog_string(const struct catalog *catalog,
  * fills the rest. catalog-check.c. */
 int catalog_check(struct catalog *catalog, struct err *err);
 
+/* catalog-rules.c. */
+bool catalog_bytes_zero(const uint8_t *data, size_t len);
 /* Not empty, no '/' or NUL, not "." or "..". The length is the caller's. */
 bool catalog_name_valid(const char *name, size_t len);
 /* A set in stored form: whole, "user." names in ascending order, limits. */

@@ -28,16 +28,16 @@ struct uses {
 	struct use {
 		struct blob_handle *handle;
 		uint64_t count;
-	} *slots;
+	} * slots;
 	size_t slot_count, used;
 };
 
 struct open_directory {
 	struct catalog_node *node;
 	struct catalog_node *first, *last; /* names not in a part yet */
-	uint64_t weight;                   /* of all names so far */
-	uint64_t range_weight;             /* since the last range ended */
-	uint64_t part_names;               /* names in parts */
+	uint64_t weight;		   /* of all names so far */
+	uint64_t range_weight;		   /* since the last range ended */
+	uint64_t part_names;		   /* names in parts */
 	size_t child_capacity;
 	uint16_t last_name_len;
 	char last_name[LIMIT_NAME_BYTES];
@@ -56,7 +56,8 @@ struct catalog_writer {
 
 /* Uses. */
 
-static size_t use_home(const struct uses *uses, const struct blob_handle *handle)
+static size_t use_home(const struct uses *uses,
+		       const struct blob_handle *handle)
 {
 	uint64_t hash = (uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -74,15 +75,17 @@ static struct use *find_use(struct uses *uses, const struct blob_handle *handle)
 
 static int grow_uses(struct uses *uses)
 {
-	struct uses grown = { .slot_count = uses->slot_count ? uses->slot_count * 2 : 64,
-			      .used = uses->used };
+	struct uses grown = {
+		.slot_count = uses->slot_count ? uses->slot_count * 2 : 64,
+		.used = uses->used};
 
 	grown.slots = calloc(grown.slot_count, sizeof(*grown.slots));
 	if (!grown.slots)
 		return -ENOMEM;
 	for (size_t i = 0; i < uses->slot_count; i++) {
 		if (uses->slots[i].count > 0)
-			*find_use(&grown, uses->slots[i].handle) = uses->slots[i];
+			*find_use(&grown, uses->slots[i].handle) =
+				uses->slots[i];
 	}
 	free(uses->slots);
 	*uses = grown;
@@ -122,7 +125,7 @@ static void remove_use(struct uses *uses, struct use *use)
 		uses->slots[hole] = uses->slots[at];
 		hole = at;
 	}
-	uses->slots[hole] = (struct use){ 0 };
+	uses->slots[hole] = (struct use){0};
 }
 
 static void drop_use(struct catalog_writer *writer, struct blob_handle *handle)
@@ -161,7 +164,8 @@ static void free_nodes(struct catalog_writer *writer, struct catalog_node *list)
 
 static bool text_valid(const struct catalog_entry *entry)
 {
-	bool wants_text = entry->type == ENTRY_SYMLINK || entry->type == ENTRY_HOLE ||
+	bool wants_text = entry->type == ENTRY_SYMLINK ||
+			  entry->type == ENTRY_HOLE ||
 			  entry->type == ENTRY_TOMBSTONE;
 
 	if (!wants_text)
@@ -174,7 +178,8 @@ static bool text_valid(const struct catalog_entry *entry)
 static bool entry_valid(const struct catalog_entry *entry,
 			const struct blob_handle *blob)
 {
-	if (entry->mode > 0777 || entry->mtime_ns >= 1000000000 || !text_valid(entry))
+	if (entry->mode > 0777 || entry->mtime_ns >= 1000000000 ||
+	    !text_valid(entry))
 		return false;
 	if (entry->label && entry->label_len > LIMIT_NAME_BYTES)
 		return false;
@@ -207,16 +212,17 @@ static uint8_t *put(uint8_t *at, const void *data, size_t len)
 
 static struct catalog_node *node_new(const struct catalog_entry *entry)
 {
-	bool has_text = entry->type == ENTRY_SYMLINK || entry->type == ENTRY_HOLE ||
+	bool has_text = entry->type == ENTRY_SYMLINK ||
+			entry->type == ENTRY_HOLE ||
 			entry->type == ENTRY_TOMBSTONE;
 	bool has_sha256 = entry->sha256 && entry->type != ENTRY_DIRECTORY &&
 			  entry->type != ENTRY_SYMLINK;
 	uint16_t text_len = has_text ? entry->text_len : 0;
 	uint16_t label_len = entry->label ? entry->label_len : 0;
 	uint32_t xattrs_len = entry->xattrs ? entry->xattrs_len : 0;
-	struct catalog_node *node =
-		calloc(1, sizeof(*node) + entry->name_len + text_len + label_len +
-				  xattrs_len + (has_sha256 ? DIGEST_BYTES : 0));
+	struct catalog_node *node = calloc(
+		1, sizeof(*node) + entry->name_len + text_len + label_len +
+			   xattrs_len + (has_sha256 ? DIGEST_BYTES : 0));
 	uint8_t *at;
 
 	if (!node)
@@ -262,13 +268,16 @@ static bool name_cuts(const struct catalog_params *params,
 	       UINT64_MAX / gap * node->weight;
 }
 
-static int add_totals(struct catalog_node *directory, const struct catalog_node *list)
+static int add_totals(struct catalog_node *directory,
+		      const struct catalog_node *list)
 {
 	for (; list; list = list->next) {
-		bool has_bytes = list->type == ENTRY_FILE || list->type == ENTRY_DIRECTORY;
+		bool has_bytes = list->type == ENTRY_FILE ||
+				 list->type == ENTRY_DIRECTORY;
 
 		directory->entries_below += 1 + list->entries_below;
-		if (has_bytes && !add_checked(directory->size, list->size, &directory->size))
+		if (has_bytes &&
+		    !add_checked(directory->size, list->size, &directory->size))
 			return -EFBIG;
 	}
 	return 0;
@@ -289,7 +298,8 @@ static struct catalog_child *push_child(struct open_directory *dir)
 static int emit_range(struct catalog_writer *writer, struct open_directory *dir,
 		      struct catalog_node *last)
 {
-	struct catalog_node top = { .type = ENTRY_DIRECTORY, .names = dir->first };
+	struct catalog_node top = {.type = ENTRY_DIRECTORY,
+				   .names = dir->first};
 	struct catalog_node *rest = last->next;
 	_cleanup_free_ char *first_name = NULL;
 	struct catalog_child *child = push_child(dir);
@@ -304,9 +314,9 @@ static int emit_range(struct catalog_writer *writer, struct open_directory *dir,
 	last->next = NULL;
 	for (struct catalog_node *node = dir->first; node; node = node->next)
 		top.count++;
-	*child = (struct catalog_child){ .name_start = dir->part_names,
-					 .name_count = top.count,
-					 .first_name_len = dir->first->name_len };
+	*child = (struct catalog_child){.name_start = dir->part_names,
+					.name_count = top.count,
+					.first_name_len = dir->first->name_len};
 	r = add_totals(&top, dir->first);
 	if (r == 0)
 		r = catalog_build_run(&writer->build, &top, true, child);
@@ -328,7 +338,8 @@ static int emit_range(struct catalog_writer *writer, struct open_directory *dir,
 }
 
 /* The directory was just found to be cut: what ended before goes now. */
-static int emit_old_ranges(struct catalog_writer *writer, struct open_directory *dir)
+static int emit_old_ranges(struct catalog_writer *writer,
+			   struct open_directory *dir)
 {
 	struct catalog_node *node = dir->first;
 
@@ -347,15 +358,16 @@ static int emit_old_ranges(struct catalog_writer *writer, struct open_directory 
 }
 
 /* A complete entry, which is dir's from here on also if this fails. */
-static int append_node(struct catalog_writer *writer, struct open_directory *dir,
-		       struct catalog_node *node)
+static int append_node(struct catalog_writer *writer,
+		       struct open_directory *dir, struct catalog_node *node)
 {
 	const struct catalog_params *params = &writer->params;
 	struct catalog_node *before = dir->last;
 
 	if (dir->range_weight > 0 &&
 	    (dir->range_weight + node->weight > params->split_max_entries ||
-	     (dir->range_weight >= params->split_min_entries && name_cuts(params, node)))) {
+	     (dir->range_weight >= params->split_min_entries &&
+	      name_cuts(params, node)))) {
 		node->starts_range = true;
 		dir->range_weight = 0;
 	}
@@ -375,17 +387,20 @@ static int append_node(struct catalog_writer *writer, struct open_directory *dir
 }
 
 /* A directory without more names to come. */
-static int close_directory(struct catalog_writer *writer, struct open_directory *dir)
+static int close_directory(struct catalog_writer *writer,
+			   struct open_directory *dir)
 {
 	struct catalog_node *node = dir->node;
 	int r;
 
 	if (node->is_cut) {
 		r = emit_range(writer, dir, dir->last);
-		node->weight += (uint64_t)node->count * CHILD_BYTES / WEIGHT_BYTES;
+		node->weight +=
+			(uint64_t)node->count * CHILD_BYTES / WEIGHT_BYTES;
 		return r;
 	}
-	for (const struct catalog_node *name = dir->first; name; name = name->next)
+	for (const struct catalog_node *name = dir->first; name;
+	     name = name->next)
 		node->count++;
 	node->weight += dir->weight;
 	r = add_totals(node, dir->first);
@@ -396,7 +411,8 @@ static int close_directory(struct catalog_writer *writer, struct open_directory 
 /* The door. */
 
 struct catalog_writer *catalog_writer_new(const struct catalog_params *params,
-					  const struct catalog_writer_ops *ops, void *arg)
+					  const struct catalog_writer_ops *ops,
+					  void *arg)
 {
 	struct catalog_writer *writer;
 
@@ -436,16 +452,20 @@ static int fail(struct catalog_writer *writer, int r)
 
 static struct open_directory *innermost(struct catalog_writer *writer)
 {
-	return writer->open.count > 0 ? &writer->open.items[writer->open.count - 1] : NULL;
+	return writer->open.count > 0 ?
+		       &writer->open.items[writer->open.count - 1] :
+		       NULL;
 }
 
-static void remember_name(struct open_directory *dir, const struct catalog_node *node)
+static void remember_name(struct open_directory *dir,
+			  const struct catalog_node *node)
 {
 	dir->last_name_len = node->name_len;
 	memcpy(dir->last_name, node->data, node->name_len);
 }
 
-int catalog_writer_file(struct catalog_writer *writer, const struct catalog_entry *entry,
+int catalog_writer_file(struct catalog_writer *writer,
+			const struct catalog_entry *entry,
 			struct blob_handle *blob)
 {
 	struct open_directory *dir = innermost(writer);
@@ -474,14 +494,16 @@ int catalog_writer_file(struct catalog_writer *writer, const struct catalog_entr
 	return fail(writer, append_node(writer, dir, node));
 }
 
-int catalog_writer_enter(struct catalog_writer *writer, const struct catalog_entry *directory)
+int catalog_writer_enter(struct catalog_writer *writer,
+			 const struct catalog_entry *directory)
 {
 	struct open_directory *parent = innermost(writer), *dir;
 	struct catalog_node *node;
 
 	if (writer->failure < 0)
 		return writer->failure;
-	if (directory->type != ENTRY_DIRECTORY || !entry_valid(directory, NULL) ||
+	if (directory->type != ENTRY_DIRECTORY ||
+	    !entry_valid(directory, NULL) ||
 	    (parent ? !name_follows(parent, directory) :
 		      writer->root || directory->name_len != 0))
 		return -EINVAL;
@@ -523,10 +545,11 @@ int catalog_writer_leave(struct catalog_writer *writer)
 	return 0;
 }
 
-int catalog_writer_finish(struct catalog_writer *writer, struct digest *ret_root,
-			  uint64_t *ret_root_bytes, uint64_t *ret_entries, uint64_t *ret_bytes)
+int catalog_writer_finish(struct catalog_writer *writer,
+			  struct digest *ret_root, uint64_t *ret_root_bytes,
+			  uint64_t *ret_entries, uint64_t *ret_bytes)
 {
-	struct catalog_child root = { 0 };
+	struct catalog_child root = {0};
 	int r;
 
 	if (writer->failure < 0)
@@ -546,7 +569,8 @@ int catalog_writer_finish(struct catalog_writer *writer, struct digest *ret_root
 	return 0;
 }
 
-int catalog_xattrs_add(struct buf *xattrs, const char *name, const void *value, size_t len)
+int catalog_xattrs_add(struct buf *xattrs, const char *name, const void *value,
+		       size_t len)
 {
 	size_t name_len = strlen(name);
 	uint8_t head[XATTR_HEAD_BYTES];

@@ -21,10 +21,10 @@
 #include "format/recipe-layout.h"
 
 const struct catalog_params catalog_params_defaults = {
-	.chunker = { .min_bytes = 256u << 10,
-		     .average_bytes = 1u << 20,
-		     .max_bytes = 4u << 20,
-		     .normalisation = 2 },
+	.chunker = {.min_bytes = 256u << 10,
+		    .average_bytes = 1u << 20,
+		    .max_bytes = 4u << 20,
+		    .normalisation = 2},
 	.small_file_bytes = 128u << 10,
 	.shared_min_bytes = 8u << 20,
 	.shared_mean_bytes = 24u << 20,
@@ -89,12 +89,14 @@ uint64_t catalog_span(const struct catalog *catalog)
 
 uint64_t catalog_total_entries(const struct catalog *catalog)
 {
-	return load_le64(catalog_record(catalog, CATALOG_ENTRIES, 0) + ENTRY_BELOW);
+	return load_le64(catalog_record(catalog, CATALOG_ENTRIES, 0) +
+			 ENTRY_BELOW);
 }
 
 uint64_t catalog_total_bytes(const struct catalog *catalog)
 {
-	return load_le64(catalog_record(catalog, CATALOG_ENTRIES, 0) + ENTRY_SIZE);
+	return load_le64(catalog_record(catalog, CATALOG_ENTRIES, 0) +
+			 ENTRY_SIZE);
 }
 
 uint32_t catalog_child_count(const struct catalog *catalog)
@@ -112,28 +114,32 @@ uint32_t catalog_inline_count(const struct catalog *catalog)
 	return catalog->sections[CATALOG_INLINE].count;
 }
 
-static void get_rare_fields(const struct catalog *catalog, const uint8_t *record,
-			    struct catalog_entry *ret)
+static void get_rare_fields(const struct catalog *catalog,
+			    const uint8_t *record, struct catalog_entry *ret)
 {
 	uint32_t label = load_le16(record + ENTRY_LABEL);
 	uint32_t owner = load_le32(record + ENTRY_OWNER);
 	uint32_t xattrs = load_le32(record + ENTRY_XATTRS);
 
 	if (label > 0) {
-		const uint8_t *at = catalog_record(catalog, CATALOG_LABELS, label - 1);
+		const uint8_t *at =
+			catalog_record(catalog, CATALOG_LABELS, label - 1);
 
-		ret->label = catalog_string(catalog, load_le32(at + LABEL_TEXT));
+		ret->label =
+			catalog_string(catalog, load_le32(at + LABEL_TEXT));
 		ret->label_len = load_le16(at + LABEL_TEXT_LEN);
 	}
 	if (owner > 0) {
-		const uint8_t *at = catalog_record(catalog, CATALOG_OWNERS, owner - 1);
+		const uint8_t *at =
+			catalog_record(catalog, CATALOG_OWNERS, owner - 1);
 
 		ret->has_owner = true;
 		ret->uid = load_le32(at + OWNER_UID);
 		ret->gid = load_le32(at + OWNER_GID);
 	}
 	if (xattrs > 0) {
-		const uint8_t *at = catalog_record(catalog, CATALOG_XATTRS, xattrs - 1);
+		const uint8_t *at =
+			catalog_record(catalog, CATALOG_XATTRS, xattrs - 1);
 
 		ret->xattrs = (const uint8_t *)catalog_string(
 			catalog, load_le32(at + XATTRS_SET));
@@ -164,14 +170,17 @@ static void get_content(const struct catalog *catalog, const uint8_t *record,
 		ret->blob = load_le32(record + ENTRY_BLOB) - 1;
 		ret->blob_offset = load_le64(record + ENTRY_OFFSET);
 	} else {
-		ret->text = catalog_string(catalog, load_le32(record + ENTRY_TEXT));
+		ret->text =
+			catalog_string(catalog, load_le32(record + ENTRY_TEXT));
 		ret->text_len = load_le16(record + ENTRY_TEXT_LEN);
 	}
 	if (sha256 > 0)
-		ret->sha256 = catalog_record(catalog, CATALOG_DIGESTS, sha256 - 1);
+		ret->sha256 =
+			catalog_record(catalog, CATALOG_DIGESTS, sha256 - 1);
 }
 
-void catalog_get(const struct catalog *catalog, uint32_t index, struct catalog_entry *ret)
+void catalog_get(const struct catalog *catalog, uint32_t index,
+		 struct catalog_entry *ret)
 {
 	const uint8_t *record = catalog_record(catalog, CATALOG_ENTRIES, index);
 
@@ -193,9 +202,11 @@ void catalog_get(const struct catalog *catalog, uint32_t index, struct catalog_e
 		get_content(catalog, record, ret);
 }
 
-void catalog_get_child(const struct catalog *catalog, uint32_t index, struct catalog_child *ret)
+void catalog_get_child(const struct catalog *catalog, uint32_t index,
+		       struct catalog_child *ret)
 {
-	const uint8_t *record = catalog_record(catalog, CATALOG_CHILDREN, index);
+	const uint8_t *record =
+		catalog_record(catalog, CATALOG_CHILDREN, index);
 
 	assert(index < catalog_child_count(catalog));
 	*ret = (struct catalog_child){
@@ -208,7 +219,8 @@ void catalog_get_child(const struct catalog *catalog, uint32_t index, struct cat
 		.owner = load_le32(record + CHILD_OWNER),
 		.name_start = load_le64(record + CHILD_NAME_START),
 		.name_count = load_le64(record + CHILD_NAME_COUNT),
-		.first_name = catalog_string(catalog, load_le32(record + CHILD_NAME)),
+		.first_name =
+			catalog_string(catalog, load_le32(record + CHILD_NAME)),
 		.first_name_len = load_le16(record + CHILD_NAME_LEN),
 	};
 	memcpy(ret->digest.bytes, record + CHILD_DIGEST + 8, DIGEST_BYTES);
@@ -217,18 +229,20 @@ void catalog_get_child(const struct catalog *catalog, uint32_t index, struct cat
 static void get_reference(const struct catalog *catalog, uint32_t index,
 			  struct catalog_blob *ret)
 {
-	const uint8_t *record = catalog_record(catalog, CATALOG_REFERENCES, index);
+	const uint8_t *record =
+		catalog_record(catalog, CATALOG_REFERENCES, index);
 
 	ret->url = catalog_string(catalog, load_le32(record + REFERENCE_URL));
 	ret->url_len = load_le16(record + REFERENCE_URL_LEN);
-	ret->validator = catalog_string(catalog,
-					load_le32(record + REFERENCE_VALIDATOR));
+	ret->validator = catalog_string(
+		catalog, load_le32(record + REFERENCE_VALIDATOR));
 	ret->validator_len = load_le16(record + REFERENCE_VALIDATOR_LEN);
 	ret->content.type = record[REFERENCE_CONTENT_TYPE];
 	memcpy(ret->content.bytes, record + REFERENCE_CONTENT, DIGEST_BYTES);
 }
 
-void catalog_get_blob(const struct catalog *catalog, uint32_t index, struct catalog_blob *ret)
+void catalog_get_blob(const struct catalog *catalog, uint32_t index,
+		      struct catalog_blob *ret)
 {
 	const uint8_t *record = catalog_record(catalog, CATALOG_BLOBS, index);
 
@@ -247,13 +261,15 @@ void catalog_get_blob(const struct catalog *catalog, uint32_t index, struct cata
 	}
 }
 
-void catalog_get_inline(const struct catalog *catalog, uint32_t index, struct recipe_record *ret)
+void catalog_get_inline(const struct catalog *catalog, uint32_t index,
+			struct recipe_record *ret)
 {
 	assert(index < catalog_inline_count(catalog));
 	recipe_record_load(catalog_record(catalog, CATALOG_INLINE, index), ret);
 }
 
-int catalog_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
+int catalog_name_compare(const char *a, size_t a_len, const char *b,
+			 size_t b_len)
 {
 	int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
 
@@ -264,9 +280,9 @@ static int compare_to_record(const struct catalog *catalog, const char *name,
 			     size_t name_len, const uint8_t *name_field)
 {
 	/* Offset and length of a name stand together in every record. */
-	return catalog_name_compare(name, name_len,
-				    catalog_string(catalog, load_le32(name_field)),
-				    load_le16(name_field + 4));
+	return catalog_name_compare(
+		name, name_len, catalog_string(catalog, load_le32(name_field)),
+		load_le16(name_field + 4));
 }
 
 int catalog_find(const struct catalog *catalog, uint32_t first, uint32_t count,
@@ -278,7 +294,8 @@ int catalog_find(const struct catalog *catalog, uint32_t first, uint32_t count,
 	       count <= catalog_entry_count(catalog) - first);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		const uint8_t *record = catalog_record(catalog, CATALOG_ENTRIES, middle);
+		const uint8_t *record =
+			catalog_record(catalog, CATALOG_ENTRIES, middle);
 		int order = compare_to_record(catalog, name, name_len,
 					      record + ENTRY_NAME);
 
@@ -294,7 +311,8 @@ int catalog_find(const struct catalog *catalog, uint32_t first, uint32_t count,
 	return -ENOENT;
 }
 
-uint32_t catalog_child_for_name(const struct catalog *catalog, const struct catalog_entry *dir,
+uint32_t catalog_child_for_name(const struct catalog *catalog,
+				const struct catalog_entry *dir,
 				const char *name, size_t name_len)
 {
 	uint32_t low = dir->first_child, high = low + dir->child_count;
@@ -303,9 +321,11 @@ uint32_t catalog_child_for_name(const struct catalog *catalog, const struct cata
 	/* The last child that starts at or before the name, else the first. */
 	while (high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
-		const uint8_t *record = catalog_record(catalog, CATALOG_CHILDREN, middle);
+		const uint8_t *record =
+			catalog_record(catalog, CATALOG_CHILDREN, middle);
 
-		if (compare_to_record(catalog, name, name_len, record + CHILD_NAME) < 0)
+		if (compare_to_record(catalog, name, name_len,
+				      record + CHILD_NAME) < 0)
 			high = middle;
 		else
 			low = middle;
@@ -319,7 +339,8 @@ static uint32_t last_child_at(const struct catalog *catalog, uint32_t low,
 {
 	while (high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
-		const uint8_t *record = catalog_record(catalog, CATALOG_CHILDREN, middle);
+		const uint8_t *record =
+			catalog_record(catalog, CATALOG_CHILDREN, middle);
 
 		if (value < load_le64(record + field))
 			high = middle;
@@ -329,7 +350,8 @@ static uint32_t last_child_at(const struct catalog *catalog, uint32_t low,
 	return low;
 }
 
-uint32_t catalog_child_for_index(const struct catalog *catalog, const struct catalog_entry *dir,
+uint32_t catalog_child_for_index(const struct catalog *catalog,
+				 const struct catalog_entry *dir,
 				 uint64_t name_index)
 {
 	assert(dir->child_count > 0);
@@ -338,7 +360,8 @@ uint32_t catalog_child_for_index(const struct catalog *catalog, const struct cat
 			     CHILD_NAME_START, name_index);
 }
 
-int catalog_child_for_number(const struct catalog *catalog, uint64_t number, uint32_t *ret_child)
+int catalog_child_for_number(const struct catalog *catalog, uint64_t number,
+			     uint32_t *ret_child)
 {
 	if (number < catalog_entry_count(catalog) || number >= catalog->span)
 		return -ENOENT;
@@ -396,9 +419,10 @@ int catalog_check_child(const struct catalog *parent, uint32_t index,
 	else if (!name_range_fits(parent, index, child))
 		fault = "it holds other names";
 	if (fault)
-		return err_set(err, EBADMSG,
-			       "bad catalog: child %u is not what its parent says: %s",
-			       index, fault);
+		return err_set(
+			err, EBADMSG,
+			"bad catalog: child %u is not what its parent says: %s",
+			index, fault);
 	return 0;
 }
 

@@ -57,9 +57,11 @@ static void walk_directory(const struct catalog *catalog, uint32_t index,
 		catalog_get(catalog, i, &entry);
 		assert(entry.parent == index);
 		assert(catalog_find(catalog, dir->first, dir->count, entry.name,
-				    entry.name_len, &found) == 0 && found == i);
+				    entry.name_len, &found) == 0 &&
+		       found == i);
 	}
-	for (uint32_t i = dir->first_child; i < dir->first_child + dir->child_count; i++) {
+	for (uint32_t i = dir->first_child;
+	     i < dir->first_child + dir->child_count; i++) {
 		struct catalog_child child;
 
 		catalog_get_child(catalog, i, &child);
@@ -72,7 +74,8 @@ static void walk_directory(const struct catalog *catalog, uint32_t index,
 	}
 }
 
-static void walk_file(const struct catalog *catalog, const struct catalog_entry *entry)
+static void walk_file(const struct catalog *catalog,
+		      const struct catalog_entry *entry)
 {
 	struct catalog_blob blob;
 
@@ -92,7 +95,8 @@ static void walk_entries(const struct catalog *catalog)
 		struct catalog_entry entry;
 
 		catalog_get(catalog, i, &entry);
-		assert(entry.name_len <= 255 && (entry.name_len > 0) == (i > 0));
+		assert(entry.name_len <= 255 &&
+		       (entry.name_len > 0) == (i > 0));
 		assert(entry.mode <= 0777 && entry.mtime_ns < 1000000000);
 		touch(entry.name, entry.name_len);
 		touch(entry.text, entry.text_len);
@@ -119,10 +123,13 @@ static void walk_blobs(const struct catalog *catalog)
 		touch(blob.validator, blob.validator_len);
 		if (blob.kind != BLOB_INLINE)
 			continue;
-		assert(blob.inline_count > 0 && blob.inline_count <= LIMIT_INLINE_CHUNKS);
+		assert(blob.inline_count > 0 &&
+		       blob.inline_count <= LIMIT_INLINE_CHUNKS);
 		for (uint32_t j = 0; j < blob.inline_count; j++)
-			catalog_get_inline(catalog, blob.inline_first + j, &records[j]);
-		assert(recipe_page_from_records(records, blob.inline_count, &page) == 0);
+			catalog_get_inline(catalog, blob.inline_first + j,
+					   &records[j]);
+		assert(recipe_page_from_records(records, blob.inline_count,
+						&page) == 0);
 		assert(page->starts[page->count] == blob.size);
 		recipe_page_free(page);
 	}
@@ -140,8 +147,12 @@ static void walk_numbers(const struct catalog *catalog)
 		catalog_get_child(catalog, i, &child);
 		assert(child.base == next && child.span > child.entry_count);
 		next += child.span;
-		assert(catalog_child_for_number(catalog, child.base, &found) == 0 && found == i);
-		assert(catalog_child_for_number(catalog, next - 1, &found) == 0 && found == i);
+		assert(catalog_child_for_number(catalog, child.base, &found) ==
+			       0 &&
+		       found == i);
+		assert(catalog_child_for_number(catalog, next - 1, &found) ==
+			       0 &&
+		       found == i);
 	}
 	assert(next == catalog_span(catalog) && next <= LIMIT_ENTRY_NUMBER);
 	assert(catalog_child_for_number(catalog, next, &found) == -ENOENT);
@@ -162,7 +173,7 @@ static struct catalog *open_copy(const void *data, size_t len, struct err *err)
 
 static void try_catalog(const uint8_t *data, size_t len)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	struct catalog *catalog = open_copy(data, len, &err);
 
 	if (!catalog) {
@@ -194,7 +205,8 @@ static uint8_t take(struct script *script)
 	return script->at < script->end ? *script->at++ : 0;
 }
 
-static int script_blob(void *arg, struct blob_handle *handle, struct catalog_blob *ret,
+static int script_blob(void *arg, struct blob_handle *handle,
+		       struct catalog_blob *ret,
 		       const struct recipe_record **ret_records)
 {
 	(void)arg;
@@ -210,12 +222,13 @@ static void script_blob_unused(void *arg, struct blob_handle *handle)
 }
 
 /* Opens, and every child it refers to came before and is what it says. */
-static int script_catalog(void *arg, const struct digest *digest, const void *data,
-			  size_t len, struct blob_handle *const *inline_blobs,
+static int script_catalog(void *arg, const struct digest *digest,
+			  const void *data, size_t len,
+			  struct blob_handle *const *inline_blobs,
 			  size_t inline_blob_count)
 {
 	struct script *script = arg;
-	struct err err = { 0 };
+	struct err err = {0};
 	struct catalog *catalog = open_copy(data, len, &err), **slot;
 	struct digest *name;
 
@@ -223,7 +236,8 @@ static int script_catalog(void *arg, const struct digest *digest, const void *da
 	walk_entries(catalog);
 	walk_blobs(catalog);
 	walk_numbers(catalog);
-	assert(inline_blob_count == (inline_blobs ? catalog_inline_count(catalog) : 0));
+	assert(inline_blob_count ==
+	       (inline_blobs ? catalog_inline_count(catalog) : 0));
 	for (uint32_t i = 0; i < catalog_child_count(catalog); i++) {
 		struct catalog_child child;
 		size_t j = 0;
@@ -233,7 +247,9 @@ static int script_catalog(void *arg, const struct digest *digest, const void *da
 		       !digest_equal(&script->digests.items[j], &child.digest))
 			j++;
 		assert(j < script->digests.count);
-		assert(catalog_check_child(catalog, i, script->catalogs.items[j], &err) == 0);
+		assert(catalog_check_child(catalog, i,
+					   script->catalogs.items[j],
+					   &err) == 0);
 	}
 	slot = vec_push(&script->catalogs);
 	name = vec_push(&script->digests);
@@ -247,15 +263,19 @@ static void make_blobs(struct script *script)
 {
 	struct blob_handle *blobs = script->blobs;
 
-	blobs[0].record = (struct recipe_record){ .length = 4096, .is_zero = true };
-	blobs[0].blob = (struct catalog_blob){ .kind = BLOB_INLINE, .size = 4096,
-					       .inline_count = 1 };
+	blobs[0].record =
+		(struct recipe_record){.length = 4096, .is_zero = true};
+	blobs[0].blob = (struct catalog_blob){
+		.kind = BLOB_INLINE, .size = 4096, .inline_count = 1};
 	assert(recipe_inline_id(&blobs[0].record, 1, &blobs[0].blob.id) == 0);
-	blobs[1].blob = (struct catalog_blob){ .kind = BLOB_RECIPE, .size = 300,
-					       .id.type = DIGEST_SHA256 };
-	blobs[2].blob = (struct catalog_blob){ .kind = BLOB_REFERENCE, .size = 300,
-					       .id.type = DIGEST_REFERENCE, .url = "f",
-					       .url_len = 1, .validator = "" };
+	blobs[1].blob = (struct catalog_blob){
+		.kind = BLOB_RECIPE, .size = 300, .id.type = DIGEST_SHA256};
+	blobs[2].blob = (struct catalog_blob){.kind = BLOB_REFERENCE,
+					      .size = 300,
+					      .id.type = DIGEST_REFERENCE,
+					      .url = "f",
+					      .url_len = 1,
+					      .validator = ""};
 }
 
 static void random_entry(struct script *script, struct catalog_entry *ret)
@@ -284,9 +304,10 @@ static void random_entry(struct script *script, struct catalog_entry *ret)
 static int step(struct script *script, struct catalog_writer *writer)
 {
 	uint8_t what = take(script);
-	char name[2] = { (char)take(script), (char)take(script) };
-	struct catalog_entry entry = { .name = name, .name_len = what & 8 ? 1 : 2,
-				       .type = (uint8_t)(what % 8) };
+	char name[2] = {(char)take(script), (char)take(script)};
+	struct catalog_entry entry = {.name = name,
+				      .name_len = what & 8 ? 1 : 2,
+				      .type = (uint8_t)(what % 8)};
 	int r;
 
 	random_entry(script, &entry);
@@ -297,7 +318,8 @@ static int step(struct script *script, struct catalog_writer *writer)
 	else
 		r = catalog_writer_file(writer, &entry,
 					entry.type == ENTRY_FILE && entry.size ?
-						&script->blobs[what / 16 % 3] : NULL);
+						&script->blobs[what / 16 % 3] :
+						NULL);
 	return r;
 }
 
@@ -308,24 +330,27 @@ static void try_script(const uint8_t *data, size_t len)
 		.blob_unused = script_blob_unused,
 		.catalog = script_catalog,
 	};
-	struct script script = { .at = data, .end = data + len };
+	struct script script = {.at = data, .end = data + len};
 	struct catalog_params params = catalog_params_defaults;
-	struct catalog_entry root = { .name = "", .type = ENTRY_DIRECTORY };
+	struct catalog_entry root = {.name = "", .type = ENTRY_DIRECTORY};
 	struct catalog_writer *writer;
 	uint64_t bytes, entries, sum;
 	struct digest digest;
 
 	make_blobs(&script);
 	params.split_min_entries = 1 + take(&script) % 8;
-	params.split_mean_entries = params.split_min_entries + take(&script) % 8;
-	params.split_max_entries = params.split_mean_entries + take(&script) % 8;
+	params.split_mean_entries =
+		params.split_min_entries + take(&script) % 8;
+	params.split_max_entries =
+		params.split_mean_entries + take(&script) % 8;
 	writer = catalog_writer_new(&params, &ops, &script);
 	assert(writer && catalog_writer_enter(writer, &root) == 0);
 	while (script.at < script.end)
 		(void)!step(&script, writer);
 	while (catalog_writer_leave(writer) == 0)
 		;
-	assert(catalog_writer_finish(writer, &digest, &bytes, &entries, &sum) == 0);
+	assert(catalog_writer_finish(writer, &digest, &bytes, &entries, &sum) ==
+	       0);
 	catalog_writer_free(writer);
 	for (size_t i = 0; i < script.catalogs.count; i++)
 		catalog_close(script.catalogs.items[i]);

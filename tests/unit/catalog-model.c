@@ -31,7 +31,7 @@ static void random_bytes(struct model *model, uint8_t *ret, size_t len)
 
 void model_init(struct model *model, uint64_t seed)
 {
-	*model = (struct model){ .random = seed };
+	*model = (struct model){.random = seed};
 }
 
 static void node_free(struct model_node *node)
@@ -85,14 +85,16 @@ struct model_node *model_root(struct model *model)
 }
 
 struct model_node *model_add(struct model *model, struct model_node *directory,
-			     enum entry_type type, const char *name, size_t name_len)
+			     enum entry_type type, const char *name,
+			     size_t name_len)
 {
 	struct model_node *node = new_node(model, type, name, name_len);
 	struct model_node **slot = vec_push(&directory->names);
 
 	assert_non_null(slot);
 	*slot = node;
-	if (type == ENTRY_SYMLINK || type == ENTRY_HOLE || type == ENTRY_TOMBSTONE) {
+	if (type == ENTRY_SYMLINK || type == ENTRY_HOLE ||
+	    type == ENTRY_TOMBSTONE) {
 		node->entry.text = strdup("reason");
 		node->entry.text_len = 6;
 	}
@@ -101,12 +103,13 @@ struct model_node *model_add(struct model *model, struct model_node *directory,
 	return node;
 }
 
-struct model_node *model_add_file(struct model *model, struct model_node *directory,
+struct model_node *model_add_file(struct model *model,
+				  struct model_node *directory,
 				  const char *name, struct blob_handle *blob,
 				  uint64_t offset, uint64_t size)
 {
-	struct model_node *node = model_add(model, directory, ENTRY_FILE, name,
-					    strlen(name));
+	struct model_node *node =
+		model_add(model, directory, ENTRY_FILE, name, strlen(name));
 
 	node->blob = blob;
 	node->entry.blob_offset = offset;
@@ -130,7 +133,8 @@ static void fill_records(struct model *model, struct blob_handle *handle)
 		record->digest.type = DIGEST_SHA256;
 		random_bytes(model, record->digest.bytes, DIGEST_BYTES);
 	}
-	assert_int_equal(recipe_inline_id(handle->records, count, &handle->blob.id), 0);
+	assert_int_equal(
+		recipe_inline_id(handle->records, count, &handle->blob.id), 0);
 }
 
 static void fill_reference(struct model *model, struct catalog_blob *blob)
@@ -141,17 +145,19 @@ static void fill_reference(struct model *model, struct catalog_blob *blob)
 
 	blob->url = strdup(text);
 	blob->url_len = (uint16_t)len;
-	len = snprintf(text, sizeof(text), "\"%u\"", (unsigned int)model_random(model, 100));
+	len = snprintf(text, sizeof(text), "\"%u\"",
+		       (unsigned int)model_random(model, 100));
 	blob->validator = strdup(text);
 	blob->validator_len = (uint16_t)(model_random(model, 3) ? len : 0);
-	blob->id.type = (uint8_t[]){ DIGEST_SHA256, DIGEST_GIT_SHA1,
-				     DIGEST_REFERENCE }[model_random(model, 3)];
+	blob->id.type = (uint8_t[]){DIGEST_SHA256, DIGEST_GIT_SHA1,
+				    DIGEST_REFERENCE}[model_random(model, 3)];
 	random_bytes(model, blob->id.bytes, digest_size(blob->id.type));
 	if (blob->id.type != DIGEST_REFERENCE)
 		blob->content = blob->id;
 }
 
-struct blob_handle *model_blob(struct model *model, enum blob_kind kind, uint64_t size)
+struct blob_handle *model_blob(struct model *model, enum blob_kind kind,
+			       uint64_t size)
 {
 	struct blob_handle *handle = calloc(1, sizeof(*handle));
 	struct blob_handle **slot = vec_push(&model->blobs);
@@ -162,7 +168,8 @@ struct blob_handle *model_blob(struct model *model, enum blob_kind kind, uint64_
 	handle->blob.size = size;
 	switch (kind) {
 	case BLOB_INLINE:
-		handle->blob.inline_count = (uint32_t)((size - 1) / LIMIT_CHUNK_BYTES) + 1;
+		handle->blob.inline_count =
+			(uint32_t)((size - 1) / LIMIT_CHUNK_BYTES) + 1;
 		fill_records(model, handle);
 		break;
 	case BLOB_RECIPE:
@@ -178,8 +185,10 @@ struct blob_handle *model_blob(struct model *model, enum blob_kind kind, uint64_
 
 static int compare_nodes(const void *a, const void *b)
 {
-	const struct catalog_entry *x = &(*(struct model_node *const *)a)->entry;
-	const struct catalog_entry *y = &(*(struct model_node *const *)b)->entry;
+	const struct catalog_entry *x =
+		&(*(struct model_node *const *)a)->entry;
+	const struct catalog_entry *y =
+		&(*(struct model_node *const *)b)->entry;
 
 	return catalog_name_compare(x->name, x->name_len, y->name, y->name_len);
 }
@@ -194,9 +203,11 @@ void model_sort(struct model_node *directory)
 	      sizeof(directory->names.items[0]), compare_nodes);
 	/* Equal random names: the first stays. */
 	for (size_t i = 0; i < directory->names.count; i++) {
-		if (kept == 0 || compare_nodes(&directory->names.items[kept - 1],
-					       &directory->names.items[i]) != 0)
-			directory->names.items[kept++] = directory->names.items[i];
+		if (kept == 0 ||
+		    compare_nodes(&directory->names.items[kept - 1],
+				  &directory->names.items[i]) != 0)
+			directory->names.items[kept++] =
+				directory->names.items[i];
 	}
 	directory->names.count = kept;
 }
@@ -208,7 +219,9 @@ static size_t random_name(struct model *model, char *ret)
 	do {
 		for (size_t i = 0; i < len; i++)
 			ret[i] = (char)(model_random(model, 8) ?
-						(uint64_t)"abcdefgh._-"[model_random(model, 11)] :
+						(uint64_t) "abcdefgh._-"
+							[model_random(model,
+								      11)] :
 						1 + model_random(model, 255));
 	} while (!catalog_name_valid(ret, len));
 	return len;
@@ -224,18 +237,23 @@ static void random_rare_fields(struct model *model, struct catalog_entry *entry)
 		entry->gid = (uint32_t)(100 + model_random(model, 2));
 	}
 	if (model_random(model, 5) == 0) {
-		entry->label = strdup(model_random(model, 2) ? "red" : "internal");
+		entry->label =
+			strdup(model_random(model, 2) ? "red" : "internal");
 		entry->label_len = (uint16_t)strlen(entry->label);
 	}
 	if (model_random(model, 5) == 0) {
 		uint8_t value[3000];
-		size_t len = model_random(model, 10) ? model_random(model, 20) : 3000;
+		size_t len = model_random(model, 10) ? model_random(model, 20) :
+						       3000;
 
 		random_bytes(model, value, len);
 		buf_init(&xattrs, 1 << 20);
-		assert_int_equal(catalog_xattrs_add(&xattrs, "user.a", value, len), 0);
+		assert_int_equal(
+			catalog_xattrs_add(&xattrs, "user.a", value, len), 0);
 		if (model_random(model, 2))
-			assert_int_equal(catalog_xattrs_add(&xattrs, "user.b", "x", 1), 0);
+			assert_int_equal(
+				catalog_xattrs_add(&xattrs, "user.b", "x", 1),
+				0);
 		entry->xattrs_len = (uint32_t)xattrs.len;
 		entry->xattrs = buf_steal(&xattrs, &len);
 	}
@@ -257,7 +275,9 @@ static void random_content(struct model *model, struct model_node *node)
 	struct catalog_entry *entry = &node->entry;
 
 	if (entry->type != ENTRY_FILE) {
-		size_t len = 1 + model_random(model, model_random(model, 20) ? 30 : 4095);
+		size_t len =
+			1 + model_random(model,
+					 model_random(model, 20) ? 30 : 4095);
 		char *text = malloc(len);
 
 		assert_non_null(text);
@@ -265,38 +285,48 @@ static void random_content(struct model *model, struct model_node *node)
 		free((void *)entry->text);
 		entry->text = text;
 		entry->text_len = (uint16_t)len;
-		entry->size = entry->type == ENTRY_SYMLINK ? len : model_random(model, 1000);
+		entry->size = entry->type == ENTRY_SYMLINK ?
+				      len :
+				      model_random(model, 1000);
 		return;
 	}
 	if (model_random(model, 10) == 0)
 		return; /* empty */
-	node->blob = model->blobs.items[model_random(model, model->blobs.count)];
+	node->blob =
+		model->blobs.items[model_random(model, model->blobs.count)];
 	entry->blob_offset = model_random(model, node->blob->blob.size);
-	entry->size = 1 + model_random(model, node->blob->blob.size - entry->blob_offset);
+	entry->size = 1 + model_random(model, node->blob->blob.size -
+						      entry->blob_offset);
 }
 
 void model_fill(struct model *model, uint32_t count)
 {
-	VEC(struct model_node *) directories = { 0 };
+	VEC(struct model_node *) directories = {0};
 	struct model_node **slot = vec_push(&directories);
 
 	*slot = model->root ? model->root : model_root(model);
 	for (int i = 0; i < 12; i++)
 		model_blob(model, (enum blob_kind)(1 + i % 3),
-			   1 + model_random(model, i % 3 == 1 ? 16u << 20 : UINT64_C(1) << 40));
+			   1 + model_random(model, i % 3 == 1 ?
+							   16u << 20 :
+							   UINT64_C(1) << 40));
 	random_rare_fields(model, &model->root->entry);
 	for (uint32_t i = 0; i < count; i++) {
 		/* The newest or any, so trees are both deep and wide. */
 		struct model_node *directory =
-			directories.items[model_random(model, 3) ?
-						  directories.count - 1 :
-						  model_random(model, directories.count)];
-		enum entry_type type = model_random(model, 10) > 1 ?
-					       ENTRY_FILE :
-					       (enum entry_type)(1 + model_random(model, 5));
+			directories
+				.items[model_random(model, 3) ?
+					       directories.count - 1 :
+					       model_random(model,
+							    directories.count)];
+		enum entry_type type =
+			model_random(model, 10) > 1 ?
+				ENTRY_FILE :
+				(enum entry_type)(1 + model_random(model, 5));
 		char name[LIMIT_NAME_BYTES];
 		size_t len = random_name(model, name);
-		struct model_node *node = model_add(model, directory, type, name, len);
+		struct model_node *node =
+			model_add(model, directory, type, name, len);
 
 		random_rare_fields(model, &node->entry);
 		if (type != ENTRY_DIRECTORY) {
@@ -329,7 +359,8 @@ void model_total(struct model_node *directory)
 	}
 }
 
-int model_feed(struct catalog_writer *writer, const struct model_node *directory)
+int model_feed(struct catalog_writer *writer,
+	       const struct model_node *directory)
 {
 	int r = catalog_writer_enter(writer, &directory->entry);
 
@@ -341,13 +372,15 @@ int model_feed(struct catalog_writer *writer, const struct model_node *directory
 		} else {
 			if (node->blob)
 				node->blob->uses++;
-			r = catalog_writer_file(writer, &node->entry, node->blob);
+			r = catalog_writer_file(writer, &node->entry,
+						node->blob);
 		}
 	}
 	return r == 0 ? catalog_writer_leave(writer) : r;
 }
 
-static int store_blob(void *arg, struct blob_handle *handle, struct catalog_blob *ret,
+static int store_blob(void *arg, struct blob_handle *handle,
+		      struct catalog_blob *ret,
 		      const struct recipe_record **ret_records)
 {
 	(void)arg;
@@ -365,19 +398,21 @@ static void store_blob_unused(void *arg, struct blob_handle *handle)
 	handle->unused++;
 }
 
-static int store_catalog(void *arg, const struct digest *digest, const void *data,
-			 size_t len, struct blob_handle *const *inline_blobs,
+static int store_catalog(void *arg, const struct digest *digest,
+			 const void *data, size_t len,
+			 struct blob_handle *const *inline_blobs,
 			 size_t inline_blob_count)
 {
 	struct store *store = arg;
 	struct stored_catalog *stored = vec_push(&store->catalogs);
 
 	assert_non_null(stored);
-	*stored = (struct stored_catalog){ .digest = *digest, .len = len };
+	*stored = (struct stored_catalog){.digest = *digest, .len = len};
 	stored->data = malloc(len);
 	assert_non_null(stored->data);
 	memcpy(stored->data, data, len);
-	stored->inline_blobs = calloc(inline_blob_count + 1, sizeof(*inline_blobs));
+	stored->inline_blobs =
+		calloc(inline_blob_count + 1, sizeof(*inline_blobs));
 	assert_non_null(stored->inline_blobs);
 	for (size_t i = 0; i < inline_blob_count; i++)
 		stored->inline_blobs[i] = inline_blobs[i];
@@ -394,15 +429,18 @@ const struct catalog_writer_ops store_ops = {
 void model_write(struct model *model, const struct catalog_params *params,
 		 struct store *ret)
 {
-	struct catalog_writer *writer = catalog_writer_new(params, &store_ops, ret);
+	struct catalog_writer *writer =
+		catalog_writer_new(params, &store_ops, ret);
 
-	*ret = (struct store){ 0 };
+	*ret = (struct store){0};
 	for (size_t i = 0; i < model->blobs.count; i++)
 		model->blobs.items[i]->uses = model->blobs.items[i]->unused = 0;
 	assert_non_null(writer);
 	assert_int_equal(model_feed(writer, model->root), 0);
-	assert_int_equal(catalog_writer_finish(writer, &ret->root, &ret->root_bytes,
-					       &ret->entries, &ret->bytes), 0);
+	assert_int_equal(catalog_writer_finish(writer, &ret->root,
+					       &ret->root_bytes, &ret->entries,
+					       &ret->bytes),
+			 0);
 	for (size_t i = 0; i < model->blobs.count; i++)
 		assert_true((model->blobs.items[i]->uses > 0) ==
 			    (model->blobs.items[i]->unused > 0));
@@ -428,11 +466,12 @@ const struct stored_catalog *store_find(const struct store *store,
 	return NULL;
 }
 
-struct catalog *store_open(const struct store *store, const struct digest *digest)
+struct catalog *store_open(const struct store *store,
+			   const struct digest *digest)
 {
 	const struct stored_catalog *stored = store_find(store, digest);
 	struct catalog *catalog = NULL;
-	struct err err = { 0 };
+	struct err err = {0};
 	uint8_t *copy;
 
 	assert_non_null(stored);

@@ -23,7 +23,7 @@ struct feed {
 
 static void feed_start(struct feed *feed, const struct catalog_params *params)
 {
-	feed->store = (struct store){ 0 };
+	feed->store = (struct store){0};
 	feed->writer = catalog_writer_new(params, &store_ops, &feed->store);
 	assert_non_null(feed->writer);
 }
@@ -39,8 +39,9 @@ static int feed_entry(struct feed *feed, enum entry_type type, const char *name)
 		.text_len = 1,
 	};
 
-	return type == ENTRY_DIRECTORY ? catalog_writer_enter(feed->writer, &entry) :
-					 catalog_writer_file(feed->writer, &entry, NULL);
+	return type == ENTRY_DIRECTORY ?
+		       catalog_writer_enter(feed->writer, &entry) :
+		       catalog_writer_file(feed->writer, &entry, NULL);
 }
 
 static void feed_finish(struct feed *feed)
@@ -48,7 +49,8 @@ static void feed_finish(struct feed *feed)
 	assert_int_equal(catalog_writer_finish(feed->writer, &feed->store.root,
 					       &feed->store.root_bytes,
 					       &feed->store.entries,
-					       &feed->store.bytes), 0);
+					       &feed->store.bytes),
+			 0);
 	catalog_writer_free(feed->writer);
 }
 
@@ -63,7 +65,8 @@ static void feed_wide(struct feed *feed, uint32_t count, const char *extra)
 	for (uint32_t i = 0; i < count; i++) {
 		snprintf(name, sizeof(name), "img-%08u.jpg", i);
 		if (extra && strcmp(extra, name) < 0) {
-			assert_int_equal(feed_entry(feed, ENTRY_FILE, extra), 0);
+			assert_int_equal(feed_entry(feed, ENTRY_FILE, extra),
+					 0);
 			extra = NULL;
 		}
 		assert_int_equal(feed_entry(feed, ENTRY_FILE, name), 0);
@@ -145,12 +148,13 @@ static void test_touching_a_directory_keeps_its_parts(void **state)
 	struct model model;
 
 	(void)state;
-	params.split_min_entries = params.split_mean_entries = params.split_max_entries = 4;
+	params.split_min_entries = params.split_mean_entries =
+		params.split_max_entries = 4;
 	model_init(&model, 1);
 	model_root(&model);
 	wide = model_add(&model, model.root, ENTRY_DIRECTORY, "wide", 4);
 	for (char name = 'a'; name <= 'z'; name++)
-		model_add_file(&model, wide, (char[]){ name, 0 }, NULL, 0, 0);
+		model_add_file(&model, wide, (char[]){name, 0}, NULL, 0, 0);
 	model_write(&model, &params, &before);
 	wide->entry.mtime_s++;
 	wide->entry.mode = 0700;
@@ -163,7 +167,8 @@ static void test_touching_a_directory_keeps_its_parts(void **state)
 }
 
 /* Names of the children of the root catalog's entry 0. */
-static void child_counts(const struct store *store, uint64_t *ret, uint32_t *ret_count)
+static void child_counts(const struct store *store, uint64_t *ret,
+			 uint32_t *ret_count)
 {
 	struct catalog *catalog = store_open(store, &store->root);
 
@@ -197,7 +202,7 @@ static void test_cuts_by_weight(void **state)
 	model_add_file(&model, model.root, "a", NULL, 0, 0);
 	node = model_add(&model, model.root, ENTRY_DIRECTORY, "b", 1);
 	for (char name = '0'; name < '4'; name++)
-		model_add_file(&model, node, (char[]){ name, 0 }, NULL, 0, 0);
+		model_add_file(&model, node, (char[]){name, 0}, NULL, 0, 0);
 	node = model_add(&model, model.root, ENTRY_SYMLINK, "c", 1);
 	node->entry.text = realloc((void *)node->entry.text, 1024);
 	assert_non_null(node->entry.text);
@@ -206,7 +211,7 @@ static void test_cuts_by_weight(void **state)
 	node->entry.size = 1024;
 	node = model_add(&model, model.root, ENTRY_DIRECTORY, "d", 1);
 	for (char name = '0'; name < '7'; name++)
-		model_add_file(&model, node, (char[]){ name, 0 }, NULL, 0, 0);
+		model_add_file(&model, node, (char[]){name, 0}, NULL, 0, 0);
 	model_add_file(&model, model.root, "e", NULL, 0, 0);
 	model_write(&model, &params, &store);
 	/* Parts of d first: 6 and 1 names; then a b; c d e; the root. */
@@ -262,15 +267,16 @@ static void test_unused_handles_are_told(void **state)
 	struct model model;
 
 	(void)state;
-	params.split_min_entries = params.split_mean_entries = params.split_max_entries = 4;
+	params.split_min_entries = params.split_mean_entries =
+		params.split_max_entries = 4;
 	model_init(&model, 7);
 	model_root(&model);
 	first = model_blob(&model, BLOB_RECIPE, 100);
 	all = model_blob(&model, BLOB_REFERENCE, 100);
 	node = model_add(&model, model.root, ENTRY_DIRECTORY, "d", 1);
 	for (char name = 'a'; name <= 'z'; name++)
-		model_add_file(&model, node, (char[]){ name, 0 }, name < 'c' ? first : all,
-			       0, 50);
+		model_add_file(&model, node, (char[]){name, 0},
+			       name < 'c' ? first : all, 0, 50);
 	model_add_file(&model, model.root, "e", all, 50, 50);
 	model_write(&model, &params, &store);
 	assert_int_equal(first->unused, 1);
@@ -283,8 +289,8 @@ static void test_unused_handles_are_told(void **state)
 static void test_abandoned_writer_lets_go(void **state)
 {
 	struct blob_handle *blob;
-	struct catalog_entry file = { .name = "f", .name_len = 1, .type = ENTRY_FILE,
-				      .size = 1 };
+	struct catalog_entry file = {
+		.name = "f", .name_len = 1, .type = ENTRY_FILE, .size = 1};
 	struct model model;
 	struct feed feed;
 
@@ -313,7 +319,8 @@ static void test_refuses_bad_names_and_order(void **state)
 	memset(longest, 'n', sizeof(longest));
 	longest[LIMIT_NAME_BYTES + 1] = '\0';
 	feed_start(&feed, &catalog_params_defaults);
-	assert_int_equal(feed_entry(&feed, ENTRY_FILE, "a"), -EINVAL); /* no root */
+	assert_int_equal(feed_entry(&feed, ENTRY_FILE, "a"),
+			 -EINVAL); /* no root */
 	assert_int_equal(catalog_writer_leave(feed.writer), -EINVAL);
 	assert_int_equal(feed_entry(&feed, ENTRY_DIRECTORY, "a"), -EINVAL);
 	assert_int_equal(feed_entry(&feed, ENTRY_DIRECTORY, ""), 0);
@@ -344,21 +351,27 @@ static void test_refuses_bad_names_and_order(void **state)
 static void test_refuses_bad_entries(void **state)
 {
 	static const struct catalog_entry bad[] = {
-		{ .type = ENTRY_FILE, .mode = 01000 },
-		{ .type = ENTRY_FILE, .mtime_ns = 1000000000 },
-		{ .type = ENTRY_FILE, .size = 1 }, /* without a blob */
-		{ .type = 0 },
-		{ .type = 6 },
-		{ .type = ENTRY_DIRECTORY },
-		{ .type = ENTRY_SYMLINK },
-		{ .type = ENTRY_SYMLINK, .text = "a\0b", .text_len = 3 },
-		{ .type = ENTRY_SYMLINK, .text = "", .text_len = 0 },
-		{ .type = ENTRY_SYMLINK, .text = "x", .text_len = 4096 },
-		{ .type = ENTRY_HOLE, .text = "x", .text_len = 1, .size = UINT64_MAX },
-		{ .type = ENTRY_FILE, .label = "x", .label_len = 256 },
-		{ .type = ENTRY_FILE, .xattrs = (const uint8_t *)"garbage", .xattrs_len = 7 },
-		{ .type = ENTRY_FILE, /* not user. */
-		  .xattrs = (const uint8_t *)"\x0a\0\0\0\0\0trusted.xy", .xattrs_len = 16 },
+		{.type = ENTRY_FILE, .mode = 01000},
+		{.type = ENTRY_FILE, .mtime_ns = 1000000000},
+		{.type = ENTRY_FILE, .size = 1}, /* without a blob */
+		{.type = 0},
+		{.type = 6},
+		{.type = ENTRY_DIRECTORY},
+		{.type = ENTRY_SYMLINK},
+		{.type = ENTRY_SYMLINK, .text = "a\0b", .text_len = 3},
+		{.type = ENTRY_SYMLINK, .text = "", .text_len = 0},
+		{.type = ENTRY_SYMLINK, .text = "x", .text_len = 4096},
+		{.type = ENTRY_HOLE,
+		 .text = "x",
+		 .text_len = 1,
+		 .size = UINT64_MAX},
+		{.type = ENTRY_FILE, .label = "x", .label_len = 256},
+		{.type = ENTRY_FILE,
+		 .xattrs = (const uint8_t *)"garbage",
+		 .xattrs_len = 7},
+		{.type = ENTRY_FILE, /* not user. */
+		 .xattrs = (const uint8_t *)"\x0a\0\0\0\0\0trusted.xy",
+		 .xattrs_len = 16},
 	};
 	struct feed feed;
 
@@ -370,7 +383,8 @@ static void test_refuses_bad_entries(void **state)
 
 		entry.name = "a";
 		entry.name_len = 1;
-		assert_int_equal(catalog_writer_file(feed.writer, &entry, NULL), -EINVAL);
+		assert_int_equal(catalog_writer_file(feed.writer, &entry, NULL),
+				 -EINVAL);
 	}
 	catalog_writer_free(feed.writer);
 }
@@ -383,11 +397,14 @@ static void test_refuses_bad_blobs(void **state)
 		struct blob_handle *blob;
 		struct model model;
 		struct feed feed;
-		struct catalog_entry file = { .name = "f", .name_len = 1,
-					      .type = ENTRY_FILE, .size = 100 };
+		struct catalog_entry file = {.name = "f",
+					     .name_len = 1,
+					     .type = ENTRY_FILE,
+					     .size = 100};
 
 		model_init(&model, 7);
-		blob = model_blob(&model, fault < 3 ? BLOB_INLINE : BLOB_REFERENCE, 100);
+		blob = model_blob(
+			&model, fault < 3 ? BLOB_INLINE : BLOB_REFERENCE, 100);
 		blob->uses = 1;
 		if (fault == 0)
 			file.blob_offset = 1; /* past its end */
@@ -403,12 +420,15 @@ static void test_refuses_bad_blobs(void **state)
 			blob->blob.id.type = DIGEST_NONE;
 		feed_start(&feed, &catalog_params_defaults);
 		assert_int_equal(feed_entry(&feed, ENTRY_DIRECTORY, ""), 0);
-		assert_int_equal(catalog_writer_file(feed.writer, &file, blob), 0);
+		assert_int_equal(catalog_writer_file(feed.writer, &file, blob),
+				 0);
 		assert_int_equal(catalog_writer_leave(feed.writer), 0);
-		assert_int_equal(catalog_writer_finish(feed.writer, &feed.store.root,
+		assert_int_equal(catalog_writer_finish(feed.writer,
+						       &feed.store.root,
 						       &feed.store.root_bytes,
 						       &feed.store.entries,
-						       &feed.store.bytes), -EINVAL);
+						       &feed.store.bytes),
+				 -EINVAL);
 		assert_int_equal(feed.store.catalogs.count, 0);
 		assert_int_equal(blob->unused, 1);
 		catalog_writer_free(feed.writer);
@@ -428,7 +448,8 @@ static void test_depth_has_a_limit(void **state)
 		assert_int_equal(feed_entry(&feed, ENTRY_DIRECTORY, "d"), 0);
 		depth++;
 	}
-	assert_int_equal(feed_entry(&feed, ENTRY_DIRECTORY, "d"), -ENAMETOOLONG);
+	assert_int_equal(feed_entry(&feed, ENTRY_DIRECTORY, "d"),
+			 -ENAMETOOLONG);
 	assert_int_equal(feed_entry(&feed, ENTRY_FILE, "f"), 0);
 	while (depth-- + 1 > 0)
 		assert_int_equal(catalog_writer_leave(feed.writer), 0);
@@ -440,7 +461,7 @@ static void test_depth_has_a_limit(void **state)
 static void test_refuses_bad_params(void **state)
 {
 	struct catalog_params params = catalog_params_defaults;
-	struct store store = { 0 };
+	struct store store = {0};
 
 	(void)state;
 	params.split_min_entries = 0;

@@ -25,7 +25,8 @@ struct view {
 	uint64_t *visited; /* entries seen, over all views */
 };
 
-static struct catalog_params small_params(uint32_t min, uint32_t mean, uint32_t max)
+static struct catalog_params small_params(uint32_t min, uint32_t mean,
+					  uint32_t max)
 {
 	struct catalog_params params = catalog_params_defaults;
 
@@ -56,7 +57,8 @@ static void resolve(const struct view *root, uint64_t number,
 		}
 		assert_int_equal(r, 0);
 		catalog_get_child(catalog, index, &child);
-		assert_true(number >= child.base && number - child.base < child.span);
+		assert_true(number >= child.base &&
+			    number - child.base < child.span);
 		number -= child.base;
 		digest = child.digest;
 		catalog_close(catalog);
@@ -74,14 +76,16 @@ static void check_number(const struct view *view, uint32_t index)
 	assert_true(digest_equal(&digest, &view->digest));
 }
 
-static void compare_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
+static void compare_bytes(const void *a, size_t a_len, const void *b,
+			  size_t b_len)
 {
 	assert_int_equal(a_len, b_len);
 	if (a_len > 0)
 		assert_memory_equal(a, b, a_len);
 }
 
-static void compare_xattrs(const struct catalog_entry *got, const struct catalog_entry *want)
+static void compare_xattrs(const struct catalog_entry *got,
+			   const struct catalog_entry *want)
 {
 	uint32_t got_position = 0, want_position = 0;
 	const char *names[2];
@@ -89,21 +93,28 @@ static void compare_xattrs(const struct catalog_entry *got, const struct catalog
 	uint16_t name_lens[2];
 	uint32_t value_lens[2];
 
-	compare_bytes(got->xattrs, got->xattrs_len, want->xattrs, want->xattrs_len);
-	while (catalog_xattr_next(want, &want_position, &names[0], &name_lens[0],
-				  &values[0], &value_lens[0]) == 1) {
-		assert_int_equal(catalog_xattr_next(got, &got_position, &names[1],
-						    &name_lens[1], &values[1],
-						    &value_lens[1]), 1);
+	compare_bytes(got->xattrs, got->xattrs_len, want->xattrs,
+		      want->xattrs_len);
+	while (catalog_xattr_next(want, &want_position, &names[0],
+				  &name_lens[0], &values[0],
+				  &value_lens[0]) == 1) {
+		assert_int_equal(catalog_xattr_next(got, &got_position,
+						    &names[1], &name_lens[1],
+						    &values[1], &value_lens[1]),
+				 1);
 		compare_bytes(names[0], name_lens[0], names[1], name_lens[1]);
-		compare_bytes(values[0], value_lens[0], values[1], value_lens[1]);
+		compare_bytes(values[0], value_lens[0], values[1],
+			      value_lens[1]);
 	}
-	assert_int_equal(catalog_xattr_next(got, &got_position, &names[1], &name_lens[1],
-					    &values[1], &value_lens[1]), 0);
+	assert_int_equal(catalog_xattr_next(got, &got_position, &names[1],
+					    &name_lens[1], &values[1],
+					    &value_lens[1]),
+			 0);
 }
 
 /* Fields that a directory has too. */
-static void compare_metadata(const struct catalog_entry *got, const struct catalog_entry *want)
+static void compare_metadata(const struct catalog_entry *got,
+			     const struct catalog_entry *want)
 {
 	assert_int_equal(got->type, want->type);
 	compare_bytes(got->name, got->name_len, want->name, want->name_len);
@@ -117,7 +128,8 @@ static void compare_metadata(const struct catalog_entry *got, const struct catal
 	compare_xattrs(got, want);
 }
 
-static void compare_blob(const struct view *view, const struct catalog_entry *got,
+static void compare_blob(const struct view *view,
+			 const struct catalog_entry *got,
 			 const struct blob_handle *want)
 {
 	struct catalog_blob blob;
@@ -130,7 +142,8 @@ static void compare_blob(const struct view *view, const struct catalog_entry *go
 	assert_true(digest_equal(&blob.id, &want->blob.id));
 	assert_int_equal(blob.kind, want->blob.kind);
 	assert_int_equal(blob.size, want->blob.size);
-	compare_bytes(blob.url, blob.url_len, want->blob.url, want->blob.url_len);
+	compare_bytes(blob.url, blob.url_len, want->blob.url,
+		      want->blob.url_len);
 	compare_bytes(blob.validator, blob.validator_len, want->blob.validator,
 		      want->blob.validator_len);
 	assert_true(digest_equal(&blob.content, &want->blob.content));
@@ -138,18 +151,21 @@ static void compare_blob(const struct view *view, const struct catalog_entry *go
 	for (uint32_t i = 0; i < blob.inline_count; i++) {
 		struct recipe_record record;
 
-		catalog_get_inline(view->catalog, blob.inline_first + i, &record);
-		assert_true(digest_equal(&record.digest, &want->records[i].digest));
+		catalog_get_inline(view->catalog, blob.inline_first + i,
+				   &record);
+		assert_true(
+			digest_equal(&record.digest, &want->records[i].digest));
 		assert_int_equal(record.length, want->records[i].length);
 		assert_int_equal(record.is_zero, want->records[i].is_zero);
 	}
 }
 
-static void compare_directory(const struct view *view, const struct catalog_entry *got,
-			      uint32_t index, const struct model_node *want);
+static void compare_directory(const struct view *view,
+			      const struct catalog_entry *got, uint32_t index,
+			      const struct model_node *want);
 
-static void compare_node(const struct view *view, uint32_t index, uint32_t parent,
-			 const struct model_node *want)
+static void compare_node(const struct view *view, uint32_t index,
+			 uint32_t parent, const struct model_node *want)
 {
 	struct catalog_entry got;
 
@@ -163,15 +179,17 @@ static void compare_node(const struct view *view, uint32_t index, uint32_t paren
 	}
 	assert_int_equal(got.size, want->entry.size);
 	assert_int_equal(got.blob_offset, want->entry.blob_offset);
-	compare_bytes(got.text, got.text_len, want->entry.text, want->entry.text_len);
+	compare_bytes(got.text, got.text_len, want->entry.text,
+		      want->entry.text_len);
 	compare_bytes(got.sha256, got.sha256 ? 32 : 0, want->entry.sha256,
 		      want->entry.sha256 ? 32 : 0);
 	compare_blob(view, &got, want->blob);
 }
 
 /* Names [first, first + count) of the catalog are want's from start on. */
-static void compare_names(const struct view *view, uint32_t first, uint32_t count,
-			  uint32_t parent, const struct model_node *want, uint64_t start)
+static void compare_names(const struct view *view, uint32_t first,
+			  uint32_t count, uint32_t parent,
+			  const struct model_node *want, uint64_t start)
 {
 	uint32_t found;
 
@@ -179,25 +197,33 @@ static void compare_names(const struct view *view, uint32_t first, uint32_t coun
 		const struct model_node *node = want->names.items[start + i];
 		const struct catalog_entry *entry = &node->entry;
 
-		assert_int_equal(catalog_find(view->catalog, first, count, entry->name,
-					      entry->name_len, &found), 0);
+		assert_int_equal(catalog_find(view->catalog, first, count,
+					      entry->name, entry->name_len,
+					      &found),
+				 0);
 		assert_int_equal(found, first + i);
-		assert_int_equal(catalog_find(view->catalog, first, i, entry->name,
-					      entry->name_len, &found), -ENOENT);
+		assert_int_equal(catalog_find(view->catalog, first, i,
+					      entry->name, entry->name_len,
+					      &found),
+				 -ENOENT);
 		compare_node(view, first + i, parent, node);
 	}
-	assert_int_equal(catalog_find(view->catalog, first, count, "\xff\xff\xff/", 4,
-				      &found), -ENOENT);
-	assert_int_equal(catalog_find(view->catalog, first, count, "", 0, &found), -ENOENT);
+	assert_int_equal(catalog_find(view->catalog, first, count,
+				      "\xff\xff\xff/", 4, &found),
+			 -ENOENT);
+	assert_int_equal(
+		catalog_find(view->catalog, first, count, "", 0, &found),
+		-ENOENT);
 }
 
 static void compare_child(const struct view *parent, uint32_t index,
-			  const struct catalog_entry *dir, const struct model_node *want)
+			  const struct catalog_entry *dir,
+			  const struct model_node *want)
 {
 	struct catalog_child child;
 	struct catalog_entry top;
 	struct view view = *parent;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	catalog_get_child(parent->catalog, index, &child);
 	view.catalog = store_open(view.store, &child.digest);
@@ -207,12 +233,18 @@ static void compare_child(const struct view *parent, uint32_t index,
 		fail_msg("%s", err.text);
 	assert_true(catalog_is_part(view.catalog));
 	assert_int_equal(catalog_span(view.catalog), child.span);
-	for (uint64_t i = child.name_start; i < child.name_start + child.name_count; i++) {
-		const struct catalog_entry *entry = &want->names.items[i]->entry;
+	for (uint64_t i = child.name_start;
+	     i < child.name_start + child.name_count; i++) {
+		const struct catalog_entry *entry =
+			&want->names.items[i]->entry;
 
-		assert_int_equal(catalog_child_for_index(parent->catalog, dir, i), index);
-		assert_int_equal(catalog_child_for_name(parent->catalog, dir, entry->name,
-							entry->name_len), index);
+		assert_int_equal(
+			catalog_child_for_index(parent->catalog, dir, i),
+			index);
+		assert_int_equal(catalog_child_for_name(parent->catalog, dir,
+							entry->name,
+							entry->name_len),
+				 index);
 	}
 	check_number(&view, 0);
 	catalog_get(view.catalog, 0, &top);
@@ -221,8 +253,9 @@ static void compare_child(const struct view *parent, uint32_t index,
 	catalog_close(view.catalog);
 }
 
-static void compare_directory(const struct view *view, const struct catalog_entry *got,
-			      uint32_t index, const struct model_node *want)
+static void compare_directory(const struct view *view,
+			      const struct catalog_entry *got, uint32_t index,
+			      const struct model_node *want)
 {
 	uint64_t names = 0;
 
@@ -234,7 +267,8 @@ static void compare_directory(const struct view *view, const struct catalog_entr
 		compare_names(view, got->first, got->count, index, want, 0);
 		return;
 	}
-	for (uint32_t i = got->first_child; i < got->first_child + got->child_count; i++) {
+	for (uint32_t i = got->first_child;
+	     i < got->first_child + got->child_count; i++) {
 		struct catalog_child child;
 
 		catalog_get_child(view->catalog, i, &child);
@@ -249,7 +283,7 @@ static void compare_directory(const struct view *view, const struct catalog_entr
 static void compare_store(const struct store *store, const struct model *model)
 {
 	uint64_t visited = 0;
-	struct view view = { .store = store, .visited = &visited };
+	struct view view = {.store = store, .visited = &visited};
 
 	view.root = &view;
 	view.digest = store->root;
@@ -257,8 +291,10 @@ static void compare_store(const struct store *store, const struct model *model)
 	assert_false(catalog_is_part(view.catalog));
 	assert_int_equal(store->entries, model->root->entries_below);
 	assert_int_equal(store->bytes, model->root->bytes_below);
-	assert_int_equal(catalog_total_entries(view.catalog), model->root->entries_below);
-	assert_int_equal(catalog_total_bytes(view.catalog), model->root->bytes_below);
+	assert_int_equal(catalog_total_entries(view.catalog),
+			 model->root->entries_below);
+	assert_int_equal(catalog_total_bytes(view.catalog),
+			 model->root->bytes_below);
 	compare_node(&view, 0, 0, model->root);
 	assert_int_equal(visited, catalog_span(view.catalog));
 	catalog_close(view.catalog);
@@ -270,7 +306,8 @@ static void check_round_trip(uint64_t seed, uint32_t count,
 	struct model model;
 	struct store store, again;
 
-	print_message("seed %llu, %u entries\n", (unsigned long long)seed, count);
+	print_message("seed %llu, %u entries\n", (unsigned long long)seed,
+		      count);
 	model_init(&model, seed);
 	model_fill(&model, count);
 	model_write(&model, params, &store);
@@ -286,20 +323,22 @@ static void test_uncut_round_trip(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 0; seed < 20; seed++)
-		check_round_trip(seed, 1 + 31 * (uint32_t)seed, &catalog_params_defaults);
+		check_round_trip(seed, 1 + 31 * (uint32_t)seed,
+				 &catalog_params_defaults);
 }
 
 static void test_cut_round_trip(void **state)
 {
 	struct catalog_params params[] = {
-		small_params(1, 1, 1),  small_params(1, 2, 3),
+		small_params(1, 1, 1),	small_params(1, 2, 3),
 		small_params(2, 4, 16), small_params(8, 16, 32),
-		small_params(5, 5, 5),  small_params(20, 40, 80),
+		small_params(5, 5, 5),	small_params(20, 40, 80),
 	};
 
 	(void)state;
 	for (uint64_t seed = 100; seed < 124; seed++)
-		check_round_trip(seed, 10 + 20 * (uint32_t)(seed % 10), &params[seed % 6]);
+		check_round_trip(seed, 10 + 20 * (uint32_t)(seed % 10),
+				 &params[seed % 6]);
 }
 
 static void test_empty_root(void **state)
@@ -358,7 +397,8 @@ static void test_child_for_absent_names(void **state)
 	model_init(&model, 1);
 	model_root(&model);
 	for (char name = 'b'; name <= 'i'; name++)
-		model_add_file(&model, model.root, (char[]){ name, 0 }, NULL, 0, 0);
+		model_add_file(&model, model.root, (char[]){name, 0}, NULL, 0,
+			       0);
 	model_total(model.root);
 	model_write(&model, &params, &store);
 	catalog = store_open(&store, &store.root);
@@ -378,7 +418,7 @@ static void test_check_child_refuses_another(void **state)
 	struct catalog_params params = small_params(4, 4, 4);
 	struct catalog *root, *child;
 	struct catalog_child ref;
-	struct err err = { 0 };
+	struct err err = {0};
 	struct model model;
 	struct store store;
 
@@ -386,7 +426,8 @@ static void test_check_child_refuses_another(void **state)
 	model_init(&model, 1);
 	model_root(&model);
 	for (char name = 'b'; name <= 'i'; name++)
-		model_add_file(&model, model.root, (char[]){ name, 0 }, NULL, 0, 0);
+		model_add_file(&model, model.root, (char[]){name, 0}, NULL, 0,
+			       0);
 	model_write(&model, &params, &store);
 	root = store_open(&store, &store.root);
 	catalog_get_child(root, 0, &ref);
