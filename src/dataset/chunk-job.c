@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fetching chunks: claims, places, runs, requests, second tries. See the
+ * states in chunk.h. A job belongs to whoever runs its current step; between steps it
+ * belongs to what it waits for. No step waits.
+ *
+ * What came wrong, or is not where the places say, is asked for once more past
+ * every cache, places included: a mirror that was packed anew is more
+ * likely than one that lies. After that the next mirror is asked.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "cache/cache.h"
+#include "dataset/chunk.h"
+#include "source/source.h"
+
+/* One request: long enough to be worth its round trip, short enough to be
+ * spread over connections. A gap costs less than another request. */
+#define RUN_BYTES_MAX (8u << 20)
+#define RUN_GAP_MAX (64u << 10)
+/* Others overtake after 5 s without progress. */
+#define TELL_PROGRESS_MS 500u
+
+static void run_claim(struct task *task, struct worker *worker);
+static void run_place(struct task *task, struct worker *worker);
+static void run_outcome(struct task *task, struct worker *worker);
+
+static enum work_class job_class(const struct chunk_job *job)
+{
+	return job->priority == FETCH_DEMAND ? WORK_DEMAND : WORK_BEHIND;
+}
+
+static void job_next(struct chunk_job *job,
+		     void (*run)(struct task *task, struct worker *worker))
+{
+	job->task.run = run;
+	work_add(job->node->verify, &job->task, WORK_FIRST);
+}
+
+static void wake_job(struct waiter *waiter)
+{
+	struct chunk_job *job =
+		(struct chunk_job *)((char *)waiter -
+				     offsetof(struct chunk_job, waiter));
+
+	job_next(job, run_place);
+}
+
+struct chunk_job *chunk_job_new(struct dataset *dataset, struct blob *blob,
+				const struct blob_source *source,
+				enum fetch_priority priority,
+				uint32_t capacity)
+{
+	struct chunk_job *job =
+		calloc(1, sizeof(*job) + capacity * sizeof(job->chunks[0]));
+
+	if (!job)
+		return NULL;
+	job->node = dataset->node;
+	job->dataset = dataset;
+	job->blob = blob_ref(blob);
+	job->source = *source;
+	job->priority = priority;
+	job->mirror = -1;
+	job->capacity = capacity;
+	waiter_init(&job->waiter, wake_job);
+	node_job_begin(job->node);
+	return job;
+}
+
+void chunk_job_add(struct chunk_job *job, struct flight *flight,
+		   const struct recipe_record *record, uint64_t unit)
+{
+	struct job_chunk *chunk = &job->chunks[job->count++];
+
+	*chunk = (struct job_chunk){
+		.job = job,
+		.flight = flight,
+		.unit = unit,
+		.ordinal = job->source.first_ordinal + unit,
+		.digest = record->digest,
+		.length = record->length,
+	};
+	chunk_verify_init(chunk);
+	flight->length = record->length;
+	flight->dataset = job->dataset;
+	job->entry.bytes += CHUNK_COST(record->length);
+}
+
+static void job_free(struct chunk_job *job)
+{
+	struct node *node = job->node;
+
+	waiter_release(&job->waiter);
+	blob_unref(job->blob);
+	free(job->body);
+	free(job);
+	node_job_end(node);
+}
+
+void chunk_job_start(struct chunk_job *job)
+{
+	if (job->count == 0) {
+		job_free(job);
+		return;
+	}
+	tries_init(&job->tries, job->dataset, -1, job->priority);
+	job->task.run = run_claim;
+	job->entry.task = &job->task;
+	if (job->priority == FETCH_DEMAND &&
+	    !budget_enter(job->node, &job->dataset->share, &job->entry))
+		return;
+	work_add(job->node->verify, &job->task, WORK_FIRST);
+}
+
+static void job_fail(struct chunk_job *job, int r, const struct err *err)
+{
+	for (uint32_t i = 0; i < job->count; i++)
+		chunk_fail(job->chunks[i].flight, r, err);
+	job->count = 0;
+	job_free(job);
+}
+
+/* Copy chunks into a job of their own, or NULL. */
+static struct chunk_job *job_split(struct chunk_job *job, uint32_t first,
+				   uint32_t count)
+{
+	struct chunk_job *other =
+		chunk_job_new(job->dataset, job->blob, &job->source,
+			      job->priority, count);
+
+	if (!other)
+		return NULL;
+	other->tries = job->tries;
+	other->mirror = job->mirror;
+	other->is_fresh = job->is_fresh;
+	other->is_uncached = job->is_uncached;
+	other->count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		other->chunks[i] = job->chunks[first + i];
+		other->chunks[i].job = other;
+	}
+	return other;
+}
+
+static void drop_chunk(struct chunk_job *job, uint32_t i)
+{
+	job->count--;
+	memmove(&job->chunks[i], &job->chunks[i + 1],
+		(job->count - i) * sizeof(job->chunks[0]));
+}
+
+/* ---- claims */
+
+int chunk_job_recheck(struct chunk_job *job, uint32_t i)
+{
+	if (!job->blob->cached)
+		return 0;
+	return cache_blob_recheck(job->blob->cached, job->chunks[i].unit);
+}
+
+void chunk_job_present(struct chunk_job *job)
+{
+	chunk_present(job->chunks[0].flight);
+	job->count = 0;
+	job_free(job);
+}
+
+void chunk_job_proceed(struct chunk_job *job)
+{
+	tries_init(&job->tries, job->dataset, -1, job->priority);
+	job_next(job, run_place);
+}
+
+/* true: the chunk is no longer this job's business. */
+static bool claim_chunk(struct chunk_job *job, uint32_t i)
+{
+	struct job_chunk *chunk = &job->chunks[i];
+	struct chunk_job *other;
+	int r = cache_claim(job->node->cache, &chunk->digest);
+
+	if (r == 0) {
+		other = job_split(job, i, 1);
+		if (!other)
+			return false; /* a second download */
+		stats_add(job->node->stats, STAT_FLIGHTS_JOINED, 1);
+		foreign_add(job->node->foreign, other);
+		return true;
+	}
+	if (r < 0)
+		return false;
+	atomic_store(&chunk->flight->is_claimed, true);
+	if (chunk_job_recheck(job, i) != 1)
+		return false;
+	chunk_present(chunk->flight);
+	return true;
+}
+
+static void run_claim(struct task *task, struct worker *worker)
+{
+	struct chunk_job *job = (struct chunk_job *)task;
+
+	for (uint32_t i = 0; job->blob->cached && i < job->count;) {
+		if (claim_chunk(job, i))
+			drop_chunk(job, i);
+		else
+			i++;
+	}
+	if (job->count == 0)
+		job_free(job);
+	else
+		run_place(task, worker);
+}
+
+/* ---- places and runs */
+
+static void note_failure(struct chunk_job *job, enum fetch_class class,
+			 const char *text, uint32_t retry_after_ms,
+			 bool is_noted)
+{
+	char all[200];
+
+	(is_noted ? tries_record : tries_note)(&job->tries, job->mirror, class,
+					       text, retry_after_ms);
+	tries_text(&job->tries, all, sizeof(all));
+	for (uint32_t i = 0; i < job->count; i++)
+		flight_trouble(job->chunks[i].flight, all);
+	job->mirror = -1;
+	job->is_fresh = job->is_uncached = false;
+}
+
+static void forget_places(struct chunk_job *job)
+{
+	for (uint32_t i = 0; i < job->count; i++)
+		places_forget(job->dataset, job->mirror, &job->source.places,
+			      job->chunks[i].ordinal);
+	job->is_fresh = job->is_uncached = true;
+}
+
+static int check_place(const struct chunk_place *at, struct err *err)
+{
+	if (at->place.stored_bytes == 0 ||
+	    at->place.stored_bytes > LIMIT_FRAME_BYTES)
+		return err_set(err, EBADMSG, "places name a frame of %u bytes",
+			       at->place.stored_bytes);
+	return 0;
+}
+
+/* All places on job->mirror: 0, DATASET_PARKED or an error and its class. */
+static int find_places(struct chunk_job *job, enum fetch_class *ret_class,
+		       struct err *err)
+{
+	for (uint32_t i = 0; i < job->count; i++) {
+		struct job_chunk *chunk = &job->chunks[i];
+		int r = place_get(job->dataset, job->mirror,
+				  &job->source.places,
+				  job->source.places_chunks, chunk->ordinal,
+				  job->is_fresh, &job->waiter, &chunk->at,
+				  ret_class, err);
+
+		if (r == 0) {
+			*ret_class = FETCH_WRONG;
+			r = check_place(&chunk->at, err);
+		}
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct chunk_place *x = &((const struct job_chunk *)a)->at;
+	const struct chunk_place *y = &((const struct job_chunk *)b)->at;
+	int order = digest_compare(&x->pack, &y->pack);
+
+	if (order != 0)
+		return order;
+	return (x->place.offset > y->place.offset) -
+	       (x->place.offset < y->place.offset);
+}
+
+static uint64_t place_end(const struct job_chunk *chunk)
+{
+	return chunk->at.place.offset + chunk->at.place.stored_bytes;
+}
+
+/* How many chunks from `first` on make one request. */
+static uint32_t run_length(const struct chunk_job *job, uint32_t first)
+{
+	uint64_t start = job->chunks[first].at.place.offset;
+	uint64_t end = place_end(&job->chunks[first]);
+	uint32_t i = first + 1;
+
+	for (; i < job->count; i++) {
+		const struct job_chunk *next = &job->chunks[i];
+
+		if (!digest_equal(&next->at.pack,
+				  &job->chunks[first].at.pack) ||
+		    next->at.place.offset < end ||
+		    next->at.place.offset - end > RUN_GAP_MAX ||
+		    place_end(next) - start > RUN_BYTES_MAX)
+			break;
+		end = place_end(next);
+	}
+	return i - first;
+}
+
+/* ---- requests */
+
+/* Hand the frames that are complete to the verify pool. */
+static void hand_out(struct chunk_job *job, const uint8_t *body, size_t len)
+{
+	while (job->handed < job->count) {
+		struct job_chunk *chunk = &job->chunks[job->handed];
+		uint64_t offset = chunk->at.place.offset - job->start;
+
+		if (offset + chunk->at.place.stored_bytes > len)
+			break;
+		chunk->frame = body + offset;
+		chunk->state = CHUNK_HANDED;
+		job->handed++;
+		atomic_fetch_add(&job->pending, 1);
+		work_add(job->node->verify, &chunk->task, job_class(job));
+	}
+}
+
+static void tell_progress(struct chunk_job *job)
+{
+	uint64_t now = now_ms();
+
+	if (!job->node->cache || now < job->told_ms + TELL_PROGRESS_MS)
+		return;
+	job->told_ms = now;
+	for (uint32_t i = job->handed; i < job->count; i++)
+		cache_progress(job->node->cache, &job->chunks[i].digest);
+}
+
+static void request_progress(struct fetch_request *request,
+			     const uint8_t *body, size_t len)
+{
+	struct chunk_job *job = request->arg;
+
+	hand_out(job, body, len);
+	tell_progress(job);
+}
+
+void chunk_job_settle(struct chunk_job *job)
+{
+	if (atomic_fetch_sub(&job->pending, 1) == 1)
+		job_next(job, run_outcome);
+}
+
+static void request_done(struct fetch_request *request)
+{
+	struct chunk_job *job = request->arg;
+
+	job->body = request->body;
+	request->body = NULL;
+	stats_add(job->node->stats, STAT_FETCHED_WIRE_BYTES,
+		  request->body_len);
+	if (request->result >= 0)
+		hand_out(job, job->body, request->body_len);
+	chunk_job_settle(job);
+}
+
+static void start_request(struct chunk_job *job)
+{
+	const struct job_chunk *last = &job->chunks[job->count - 1];
+	struct mirror *mirror = &job->dataset->mirrors[job->mirror];
+
+	job->start = job->chunks[0].at.place.offset;
+	job->handed = 0;
+	atomic_store(&job->pending, 1);
+	mirror_pack_path(&job->chunks[0].at.pack, job->path);
+	job->request = (struct fetch_request){
+		.origin = mirror->origin,
+		.path = job->path,
+		.has_range = true,
+		.offset = job->start,
+		.length = place_end(last) - job->start,
+		.expected_total = job->chunks[0].at.pack_bytes,
+		.priority = job->priority,
+		.deadline_ms = job->tries.give_up_ms,
+		.no_cache = job->is_uncached,
+		.progress = request_progress,
+		.done = request_done,
+		.arg = job,
+	};
+	if (!node_fetch(job->node, &job->request)) {
+		struct err err;
+		int r = err_set(&err, ESHUTDOWN, "larder is stopping");
+
+		job_fail(job, r, &err);
+	}
+}
+
+/* Every run but the first becomes a job of its own. */
+static void start_runs(struct chunk_job *job)
+{
+	uint32_t count, first;
+
+	qsort(job->chunks, job->count, sizeof(job->chunks[0]), compare_places);
+	count = run_length(job, 0);
+	for (first = count; first < job->count;) {
+		uint32_t n = run_length(job, first);
+		struct chunk_job *other = job_split(job, first, n);
+
+		if (other) {
+			start_request(other);
+		} else {
+			for (uint32_t i = 0; i < n; i++)
+				chunk_fail(job->chunks[first + i].flight,
+					   -ENOMEM, NULL);
+		}
+		first += n;
+	}
+	job->count = count;
+	start_request(job);
+}
+
+static void fire_retry(struct timer *timer)
+{
+	job_next((struct chunk_job *)((char *)timer -
+				      offsetof(struct chunk_job, timer)),
+		 run_place);
+}
+
+static void sleep_then_place(struct chunk_job *job, uint32_t delay_ms)
+{
+	job->timer.fire = fire_retry;
+	if (!timer_set(job->node->timers, &job->timer, now_ms() + delay_ms))
+		fire_retry(&job->timer);
+}
+
+/* 0: places are known; 1: the job waits or has ended. */
+static int place_once(struct chunk_job *job)
+{
+	enum fetch_class class = FETCH_WRONG;
+	struct err err = { 0 };
+	uint32_t delay_ms;
+	int r;
+
+	if (job->mirror < 0) {
+		r = tries_next(&job->tries, &job->mirror, &delay_ms, &err);
+		if (r == -EAGAIN) {
+			sleep_then_place(job, delay_ms);
+			return 1;
+		}
+		if (r < 0) {
+			job_fail(job, r, &err);
+			return 1;
+		}
+	}
+	r = waiter_begin(&job->waiter, &err);
+	if (r == 0)
+		r = find_places(job, &class, &err);
+	else
+		class = FETCH_SLOW;
+	r = waiter_end(job->node, &job->waiter, r, &err);
+	if (r == DATASET_PARKED)
+		return 1;
+	if (r == 0)
+		return 0;
+	if (atomic_load(&job->node->is_closing)) {
+		job_fail(job, -ESHUTDOWN, &err);
+		return 1;
+	}
+	if ((class == FETCH_WRONG || class == FETCH_ABSENT) && !job->is_fresh)
+		forget_places(job);
+	else
+		note_failure(job, class, err.text, 0, true);
+	return -EAGAIN;
+}
+
+static void run_place(struct task *task, struct worker *worker)
+{
+	struct chunk_job *job = (struct chunk_job *)task;
+	int r;
+
+	(void)worker;
+	do
+		r = place_once(job);
+	while (r == -EAGAIN);
+	if (r == 0)
+		start_runs(job);
+}
+
+/* ---- outcome */
+
+/* Good chunks have ended; true if any. */
+static bool drop_good(struct chunk_job *job)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < job->count; i++)
+		if (job->chunks[i].state != CHUNK_GOOD) {
+			job->chunks[kept] = job->chunks[i];
+			job->chunks[kept++].state = CHUNK_WANTED;
+		}
+	if (kept == job->count)
+		return false;
+	job->count = kept;
+	return true;
+}
+
+static void run_outcome(struct task *task, struct worker *worker)
+{
+	struct chunk_job *job = (struct chunk_job *)task;
+	enum fetch_class class = job->request.class;
+	const char *text = job->request.err.text;
+
+	free(job->body);
+	job->body = NULL;
+	if (drop_good(job))
+		tries_progress(&job->tries);
+	if (job->count == 0) {
+		tries_note(&job->tries, job->mirror, FETCH_OK, NULL, 0);
+		job_free(job);
+		return;
+	}
+	if (job->request.result >= 0) {
+		class = FETCH_WRONG;
+		text = "wrong bytes";
+	}
+	if (atomic_exchange(&job->is_short_of_memory, false)) {
+		class = FETCH_LOCAL;
+		text = "out of memory";
+	}
+	if (atomic_load(&job->node->is_closing)) {
+		struct err err;
+
+		job_fail(job, err_set(&err, ESHUTDOWN, "larder is stopping"),
+			 &err);
+		return;
+	}
+	if ((class == FETCH_WRONG || class == FETCH_ABSENT) &&
+	    !job->is_uncached)
+		forget_places(job);
+	else
+		note_failure(job, class, text, job->request.retry_after_ms,
+			     false);
+	run_place(task, worker);
+}

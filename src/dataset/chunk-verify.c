@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A chunk's frame becomes its plain bytes, which end the flight and then go
+ * to the cache. Readers are answered from memory first: writing to the disk and
+ * recording in the index are not on their way. The flight keeps its bytes
+ * until the last target is recorded and nobody holds it any more.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/io.h"
+#include "cache/cache.h"
+#include "dataset/chunk.h"
+#include "dataset/pool.h"
+#include "dataset/recent.h"
+
+#define LOG_MODULE "dataset"
+#include "base/log.h"
+
+static void unclaim(struct flight *flight)
+{
+	if (atomic_exchange(&flight->is_claimed, false))
+		cache_unclaim(flight->node->cache, &flight->key.digest);
+}
+
+/* Nothing of it is in flight any more; kept_bytes stay in use. */
+static void discharge(struct flight *flight, uint64_t kept_bytes)
+{
+	uint64_t charged = CHUNK_COST(flight->length);
+
+	flight->charged_bytes = kept_bytes;
+	budget_leave(flight->node, &flight->dataset->share, charged,
+		     charged - kept_bytes);
+}
+
+void chunk_fail(struct flight *flight, int r, const struct err *err)
+{
+	unclaim(flight);
+	discharge(flight, 0);
+	flight_finish(flight, r, err, NULL);
+	flight_unref(flight);
+}
+
+void chunk_present(struct flight *flight)
+{
+	unclaim(flight);
+	discharge(flight, 0);
+	flight_finish(flight, 0, NULL, NULL);
+	flight_unref(flight);
+}
+
+/* One chunk on its way into one blob of the cache. */
+struct chunk_put {
+	struct task task; /* first */
+	struct flight *flight;
+	struct blob *blob;
+};
+
+static void puts_down(struct flight *flight)
+{
+	if (atomic_fetch_sub(&flight->puts, 1) == 1)
+		unclaim(flight);
+}
+
+static void run_recorded(struct task *task, struct worker *worker)
+{
+	struct chunk_put *put = (struct chunk_put *)task;
+
+	(void)worker;
+	puts_down(put->flight);
+	blob_unref(put->blob);
+	flight_unref(put->flight);
+	free(put);
+}
+
+/* On a thread of the cache, which must not run our destructors. */
+static void recorded(void *arg)
+{
+	struct chunk_put *put = arg;
+
+	work_add(put->flight->node->verify, &put->task, WORK_BEHIND);
+}
+
+static int give_one(struct flight *flight, const struct flight_target *target)
+{
+	struct chunk_put *put;
+	int r;
+
+	if (!target->blob->cached)
+		return -ENODEV;
+	put = malloc(sizeof(*put));
+	if (!put)
+		return -ENOMEM;
+	put->task.run = run_recorded;
+	put->flight = flight_ref(flight);
+	put->blob = blob_ref(target->blob);
+	atomic_fetch_add(&flight->puts, 1);
+	r = cache_blob_put(target->blob->cached, target->unit, target->offset,
+			   flight->plain, flight->length, recorded, put);
+	if (r < 0) {
+		puts_down(flight);
+		blob_unref(put->blob);
+		flight_unref(flight);
+		free(put);
+	}
+	return r;
+}
+
+static void give(struct flight *flight)
+{
+	struct flight_target target;
+	bool is_lost = false;
+
+	while (flight_take_target(flight, &target)) {
+		int r = give_one(flight, &target);
+
+		blob_unref(target.blob);
+		is_lost |= r < 0;
+		if (r < 0 && r != -ENODEV)
+			log_debug("chunk not cached: %s", err_text(NULL, r));
+	}
+	if (is_lost)
+		recent_keep(flight->node->recent, flight);
+}
+
+struct late_give {
+	struct task task; /* first */
+	struct flight *flight;
+};
+
+static void run_late(struct task *task, struct worker *worker)
+{
+	struct late_give *late = (struct late_give *)task;
+
+	(void)worker;
+	give(late->flight);
+	flight_unref(late->flight);
+	free(late);
+}
+
+void chunk_give_late(struct flight *flight)
+{
+	struct late_give *late = malloc(sizeof(*late));
+
+	if (!late)
+		return;
+	late->task.run = run_late;
+	late->flight = flight_ref(flight);
+	work_add(flight->node->verify, &late->task, WORK_BEHIND);
+}
+
+/* Takes the flight's reference. */
+static void land(struct flight *flight, uint8_t *plain)
+{
+	struct stats *stats = flight->node->stats;
+
+	stats_add(stats, STAT_CHUNKS_VERIFIED, 1);
+	stats_add(stats, STAT_FETCHED_PLAIN_BYTES, flight->length);
+	atomic_store(&flight->puts, 1);
+	flight->plain = plain;
+	discharge(flight, flight->length);
+	flight_finish(flight, 0, NULL, NULL);
+	give(flight);
+	puts_down(flight);
+	flight_unref(flight);
+}
+
+static void note_corrupt(const struct chunk_job *job,
+			 const struct job_chunk *chunk)
+{
+	const struct mirror *mirror = &job->dataset->mirrors[job->mirror];
+	char hex[DIGEST_HEX_MAX];
+
+	stats_add(job->node->stats, STAT_CHUNKS_CORRUPT, 1);
+	log_limited(1000,
+		    log_warning("corrupt chunk dataset=%s mirror=%s chunk=%.12s",
+				job->dataset->name, origin_name(mirror->origin),
+				digest_hex(&chunk->digest, hex)));
+}
+
+static void run_verify(struct task *task, struct worker *worker)
+{
+	struct job_chunk *chunk = (struct job_chunk *)task;
+	struct chunk_job *job = chunk->job;
+	uint8_t *plain = pool_get(job->node->pool, chunk->length);
+	int r = -ENOMEM;
+
+	if (plain && worker->codec)
+		r = codec_open_frame(worker->codec, chunk->frame,
+				     chunk->at.place.stored_bytes, plain,
+				     chunk->length, &chunk->digest);
+	chunk->state = r < 0 ? CHUNK_BAD : CHUNK_GOOD;
+	if (r == 0) {
+		land(chunk->flight, plain);
+		chunk->flight = NULL;
+	} else {
+		if (plain)
+			pool_put(job->node->pool, plain, chunk->length);
+		if (r == -ENOMEM)
+			atomic_store(&job->is_short_of_memory, true);
+		else
+			note_corrupt(job, chunk);
+	}
+	chunk_job_settle(job);
+}
+
+void chunk_verify_init(struct job_chunk *chunk)
+{
+	chunk->task.run = run_verify;
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flights, by key. Only reads that miss come here; the table is cut into
+ * shards so that a chunk which lands does not hold up those that look.
+ *
+ * A failed flight stays in the table for a second: whoever asks again
+ * meanwhile gets the same answer at no cost, so a storm of readers cannot
+ * become a storm of requests.
+ */
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "dataset/blob.h"
+#include "dataset/node.h"
+#include "dataset/pool.h"
+
+#define SHARDS 64u
+#define BUCKETS 32u
+#define REMEMBER_MS 1000u
+
+struct flight_shard {
+	pthread_mutex_t lock; /* guards all below, and what flight.h says */
+	struct flight *buckets[BUCKETS];
+} __attribute__((aligned(64)));
+
+struct flights {
+	struct node *node;
+	atomic_uint_fast64_t count;
+	atomic_uint failed;
+	struct flight_shard shards[SHARDS];
+};
+
+struct flights *flights_new(struct node *node)
+{
+	struct flights *flights;
+
+	if (posix_memalign((void **)&flights, 64, sizeof(*flights)) != 0)
+		return NULL;
+	memset(flights, 0, sizeof(*flights));
+	flights->node = node;
+	for (unsigned i = 0; i < SHARDS; i++)
+		pthread_mutex_init(&flights->shards[i].lock, NULL);
+	return flights;
+}
+
+void flights_free(struct flights *flights)
+{
+	if (!flights)
+		return;
+	for (unsigned i = 0; i < SHARDS; i++)
+		pthread_mutex_destroy(&flights->shards[i].lock);
+	free(flights);
+}
+
+uint64_t flights_count(struct flights *flights)
+{
+	return atomic_load(&flights->count);
+}
+
+static struct flight_shard *shard_of(struct flights *flights,
+				     const struct object_key *key)
+{
+	return &flights->shards[object_key_hash(key) % SHARDS];
+}
+
+static struct flight **bucket_of(struct flight_shard *shard,
+				 const struct object_key *key)
+{
+	return &shard->buckets[object_key_hash(key) / SHARDS % BUCKETS];
+}
+
+static void unlist(struct flight_shard *shard, struct flight *flight)
+{
+	struct flight **at = bucket_of(shard, &flight->key);
+
+	if (!flight->is_listed)
+		return;
+	while (*at != flight)
+		at = &(*at)->next;
+	*at = flight->next;
+	flight->is_listed = false;
+}
+
+/* Whether somebody who asks now may use what it has. */
+static bool is_usable(const struct flight *flight, uint64_t now)
+{
+	switch (atomic_load(&flight->state)) {
+	case FLIGHT_RUNNING:
+		return true;
+	case FLIGHT_DONE:
+		return flight->key.kind != OBJECT_CHUNK || flight->plain;
+	default:
+		return now < flight->ended_ms + REMEMBER_MS;
+	}
+}
+
+static struct flight *find_listed(struct flight_shard *shard,
+				  const struct object_key *key)
+{
+	struct flight *flight = *bucket_of(shard, key);
+
+	while (flight && !object_key_equal(&flight->key, key))
+		flight = flight->next;
+	return flight;
+}
+
+static struct flight *flight_new(struct flights *flights,
+				 struct flight_shard *shard,
+				 const struct object_key *key)
+{
+	struct flight *flight = calloc(1, sizeof(*flight));
+	struct flight **at = bucket_of(shard, key);
+
+	if (!flight)
+		return NULL;
+	flight->key = *key;
+	flight->node = flights->node;
+	atomic_init(&flight->refs, 1);
+	flight->next = *at;
+	*at = flight;
+	flight->is_listed = true;
+	atomic_fetch_add(&flights->count, 1);
+	return flight;
+}
+
+/* Take an unusable flight out of the table. Returns it if the table's own
+ * reference has to be dropped. */
+static struct flight *retire(struct flight_shard *shard, struct flight *flight)
+{
+	unlist(shard, flight);
+	if (!flight->is_remembered)
+		return NULL;
+	flight->is_remembered = false;
+	atomic_fetch_sub(&flight->node->flights->failed, 1);
+	return flight;
+}
+
+static struct flight *get(struct flights *flights,
+			  const struct object_key *key, bool may_make,
+			  bool *ret_is_new)
+{
+	struct flight_shard *shard = shard_of(flights, key);
+	struct flight *flight, *retired = NULL;
+	uint64_t now = now_ms();
+
+	*ret_is_new = false;
+	pthread_mutex_lock(&shard->lock);
+	flight = find_listed(shard, key);
+	if (flight && is_usable(flight, now)) {
+		flight_ref(flight);
+	} else {
+		if (flight && may_make)
+			retired = retire(shard, flight);
+		flight = may_make ? flight_new(flights, shard, key) : NULL;
+		*ret_is_new = flight;
+	}
+	pthread_mutex_unlock(&shard->lock);
+	flight_unref(retired);
+	return flight;
+}
+
+struct flight *flight_get(struct flights *flights,
+			  const struct object_key *key, bool *ret_is_new)
+{
+	return get(flights, key, true, ret_is_new);
+}
+
+struct flight *flight_find(struct flights *flights,
+			   const struct object_key *key)
+{
+	bool is_new;
+
+	return get(flights, key, false, &is_new);
+}
+
+struct flight *flight_ref(struct flight *flight)
+{
+	atomic_fetch_add_explicit(&flight->refs, 1, memory_order_relaxed);
+	return flight;
+}
+
+static void flight_free(struct flight *flight)
+{
+	struct node *node = flight->node;
+
+	if (flight->plain)
+		pool_put(node->pool, flight->plain, flight->length);
+	if (flight->charged_bytes)
+		budget_leave(node, &flight->dataset->share, 0,
+			     flight->charged_bytes);
+	for (uint32_t i = 0; i < flight->target_count; i++)
+		blob_unref(flight->targets[i].blob);
+	if (flight->targets != &flight->first_target)
+		free(flight->targets);
+	object_unref(flight->object);
+	free(flight);
+	atomic_fetch_sub(&node->flights->count, 1);
+}
+
+/* The last reference goes under the shard's lock: a look-up cannot find a
+ * flight whose count has reached zero. */
+void flight_unref(struct flight *flight)
+{
+	struct flight_shard *shard;
+	unsigned refs;
+
+	if (!flight)
+		return;
+	refs = atomic_load(&flight->refs);
+	while (refs > 1)
+		if (atomic_compare_exchange_weak(&flight->refs, &refs,
+						 refs - 1))
+			return;
+	shard = shard_of(flight->node->flights, &flight->key);
+	pthread_mutex_lock(&shard->lock);
+	refs = atomic_fetch_sub(&flight->refs, 1);
+	if (refs == 1)
+		unlist(shard, flight);
+	pthread_mutex_unlock(&shard->lock);
+	if (refs == 1)
+		flight_free(flight);
+}
+
+void flight_finish(struct flight *flight, int result, const struct err *err,
+		   struct object *object)
+{
+	struct flights *flights = flight->node->flights;
+	struct flight_shard *shard = shard_of(flights, &flight->key);
+	struct park_node *parked;
+
+	pthread_mutex_lock(&shard->lock);
+	flight->result = result;
+	flight->object = object;
+	flight->ended_ms = now_ms();
+	if (result < 0) {
+		flight->err = err ? *err : flight->trouble;
+		flight->is_remembered = true;
+		atomic_fetch_add(&flight->refs, 1);
+		atomic_fetch_add(&flights->failed, 1);
+	}
+	atomic_store_explicit(&flight->state,
+			      result < 0 ? FLIGHT_FAILED : FLIGHT_DONE,
+			      memory_order_release);
+	parked = flight->parked;
+	flight->parked = NULL;
+	pthread_mutex_unlock(&shard->lock);
+	while (parked) {
+		struct park_node *next = parked->next;
+
+		park_down(parked);
+		parked = next;
+	}
+}
+
+void flight_trouble(struct flight *flight, const char *text)
+{
+	struct flight_shard *shard =
+		shard_of(flight->node->flights, &flight->key);
+
+	scoped_lock(&shard->lock);
+	err_set(&flight->trouble, EIO, "%s", text);
+}
+
+void flight_trouble_read(struct flight *flight, struct err *ret)
+{
+	struct flight_shard *shard =
+		shard_of(flight->node->flights, &flight->key);
+
+	scoped_lock(&shard->lock);
+	*ret = flight->trouble;
+}
+
+bool flight_park(struct flight *flight, struct park_node *node)
+{
+	struct flight_shard *shard =
+		shard_of(flight->node->flights, &flight->key);
+
+	scoped_lock(&shard->lock);
+	if (flight_state(flight) != FLIGHT_RUNNING)
+		return false;
+	node->next = flight->parked;
+	flight->parked = node;
+	return true;
+}
+
+static bool grow_targets(struct flight *flight)
+{
+	bool is_first = flight->targets == &flight->first_target;
+	uint32_t capacity = flight->target_capacity * 4;
+	struct flight_target *grown;
+
+	if (!flight->targets) {
+		flight->targets = &flight->first_target;
+		flight->target_capacity = 1;
+		return true;
+	}
+	if (capacity > FLIGHT_TARGETS_MAX)
+		return false;
+	grown = reallocarray(is_first ? NULL : flight->targets, capacity,
+			     sizeof(*grown));
+	if (!grown)
+		return false;
+	if (is_first)
+		grown[0] = flight->first_target;
+	flight->targets = grown;
+	flight->target_capacity = capacity;
+	return true;
+}
+
+bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
+		       uint64_t offset)
+{
+	struct flight_shard *shard =
+		shard_of(flight->node->flights, &flight->key);
+
+	scoped_lock(&shard->lock);
+	for (uint32_t i = 0; i < flight->target_count; i++)
+		if (flight->targets[i].unit == unit &&
+		    blob_same(flight->targets[i].blob, blob))
+			return false;
+	if (flight->target_count == flight->target_capacity &&
+	    !grow_targets(flight))
+		return false;
+	flight->targets[flight->target_count++] = (struct flight_target){
+		.blob = blob_ref(blob),
+		.unit = unit,
+		.offset = offset,
+	};
+	return true;
+}
+
+bool flight_take_target(struct flight *flight, struct flight_target *ret)
+{
+	struct flight_shard *shard =
+		shard_of(flight->node->flights, &flight->key);
+
+	scoped_lock(&shard->lock);
+	for (uint32_t i = 0; i < flight->target_count; i++) {
+		struct flight_target *target = &flight->targets[i];
+
+		if (target->is_given)
+			continue;
+		target->is_given = true;
+		*ret = *target;
+		blob_ref(ret->blob);
+		return true;
+	}
+	return false;
+}
+
+/* One failed flight that may be forgotten; its table reference passes on. */
+static struct flight *take_forgotten(struct flight_shard *shard, uint64_t now)
+{
+	scoped_lock(&shard->lock);
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		struct flight *flight = shard->buckets[i];
+
+		for (; flight; flight = flight->next) {
+			if (!flight->is_remembered ||
+			    now < flight->ended_ms + REMEMBER_MS)
+				continue;
+			flight->is_remembered = false;
+			return flight;
+		}
+	}
+	return NULL;
+}
+
+void flights_sweep(struct flights *flights, uint64_t now)
+{
+	struct flight *flight;
+
+	if (atomic_load(&flights->failed) == 0)
+		return;
+	for (unsigned i = 0; i < SHARDS; i++) {
+		while ((flight = take_forgotten(&flights->shards[i], now))) {
+			atomic_fetch_sub(&flights->failed, 1);
+			flight_unref(flight);
+		}
+	}
+}

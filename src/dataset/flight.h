@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_DATASET_FLIGHT_H
+#define LARDER_DATASET_FLIGHT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "dataset/object.h"
+
+struct blob;
+struct dataset;
+struct node;
+struct park;
+struct waiter;
+
+/*
+ * One download per object or chunk, however many wait for it.
+ *
+ *   RUNNING --flight_finish(0)--> DONE     what came is held by the flight
+ *      |
+ *      +--flight_finish(-errno)--> FAILED  remembered for a second
+ *
+ * Everything that knows a flight counts a reference: the job that works on
+ * it, the waiters that hold it (so its bytes outlive the call that asked), the reads
+ * that return its memory, the cache's pending record. The last one frees it.
+ * A flight is found by its key as long as it lives.
+ */
+enum flight_state { FLIGHT_RUNNING, FLIGHT_DONE, FLIGHT_FAILED };
+
+/* Where a chunk belongs: a unit of a blob in the cache. */
+struct flight_target {
+	struct blob *blob; /* counted */
+	uint64_t unit, offset;
+	bool is_given; /* to the cache, or was refused by it */
+};
+/* A chunk that repeats more often within one flight is fetched again. */
+#define FLIGHT_TARGETS_MAX 4096u
+
+struct park_node {
+	struct park *park;
+	struct park_node *next;
+};
+
+struct flight {
+	struct object_key key;
+	struct node *node;
+	atomic_uint refs;
+	struct flight *next; /* bucket; guarded by the shard */
+	bool is_listed;
+
+	atomic_int state; /* enum flight_state, written under the shard's lock */
+	/* written before state leaves RUNNING, constant afterwards */
+	int result;
+	int class; /* enum fetch_class of a failure */
+	struct err err;
+	uint64_t ended_ms;
+	struct object *object; /* what came; NULL for chunks */
+	uint8_t *plain;        /* chunk: what came; NULL when the cache has it */
+	uint32_t length;       /* chunk: set by the maker */
+
+	/* guarded by the shard's lock */
+	struct park_node *parked;
+	struct err trouble; /* what went wrong so far, while RUNNING */
+	struct flight_target *targets, first_target;
+	uint32_t target_count, target_capacity;
+
+	struct dataset *dataset; /* of the maker: pays the budget */
+	uint64_t charged_bytes;
+	atomic_uint puts; /* not yet recorded, and one for the verifier */
+	atomic_bool is_claimed; /* for other processes */
+	bool is_recent;         /* guarded by recent.c */
+	struct flight *next_recent;
+	bool is_remembered; /* the table's reference on a failed flight */
+};
+
+struct flights;
+
+struct flights *flights_new(struct node *node);
+void flights_free(struct flights *flights);
+uint64_t flights_count(struct flights *flights);
+
+/*
+ * The flight of that key, counted for the caller. *ret_is_new: it was made
+ * by this call and the caller must see that it is finished. A failure
+ * older than a second and a chunk whose bytes are gone again do not count.
+ * NULL: out of memory.
+ */
+struct flight *flight_get(struct flights *flights, const struct object_key *key,
+			  bool *ret_is_new);
+/* As flight_get, but never makes one. */
+struct flight *flight_find(struct flights *flights, const struct object_key *key);
+struct flight *flight_ref(struct flight *flight);
+void flight_unref(struct flight *flight);
+
+static inline enum flight_state flight_state(struct flight *flight)
+{
+	return atomic_load_explicit(&flight->state, memory_order_acquire);
+}
+
+/* Ends it and wakes who waits. object is taken (a reference); err may be NULL
+ * on success. For chunks set plain before. */
+void flight_finish(struct flight *flight, int result, const struct err *err,
+		   struct object *object);
+/* What is wrong just now: the text of a waiter whose time is over. */
+void flight_trouble(struct flight *flight, const char *text);
+void flight_trouble_read(struct flight *flight, struct err *ret);
+
+/* Join: false if it has ended, else node is woken when it does. */
+bool flight_park(struct flight *flight, struct park_node *node);
+
+/* Chunks. false: it is full, or the unit is a target already. blob is counted
+ * once more. */
+bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
+		       uint64_t offset);
+/* The next target that is not given yet, counted; marks it given. */
+bool flight_take_target(struct flight *flight, struct flight_target *ret);
+
+/* Forget failures older than a second. */
+void flights_sweep(struct flights *flights, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which snapshot a dataset is: fetching its head, believing it, looking
+ * again from time to time.
+ *
+ *   LOAD the last good head from the disk
+ *     v
+ *   ASK a mirror: its marker once, then the head --fails--> the next mirror
+ *     v                                        all failed--> the last good
+ *   CATALOG: the root catalog must be here before anybody     head, stale
+ *     v      is sent to the new snapshot
+ *   current
+ *
+ * With a last good head at hand a silent mirror gets few seconds, not a
+ * reader's whole time: the refresh goes on behind.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "cache/cache.h"
+#include "dataset/head.h"
+#include "dataset/objects.h"
+#include "dataset/tries.h"
+#include "source/source.h"
+
+#define LOG_MODULE "dataset"
+#include "base/log.h"
+
+/* For the mirrors to answer when there is something to fall back on. */
+#define FALLBACK_MS 3000u
+#define MARKER_BYTES_MAX 4096u
+/* How soon a dataset on its last good head looks again. */
+#define STALE_REFRESH_MS 10000u
+
+struct head_job {
+	struct task task; /* first */
+	struct timer timer;
+	struct waiter waiter; /* for the catalog */
+	struct node *node;
+	struct dataset *dataset;
+	struct flight *flight;
+	struct tries tries;
+	int mirror;
+	bool is_refresh, asks_marker, has_no_marker;
+	struct fetch_request request;
+	char path[SOURCE_PATH_MAX];
+
+	bool has_cached;    /* the last good head, or the current one */
+	struct head cached;
+	struct head offered;
+	uint8_t *text;      /* of offered */
+	size_t text_len;
+	struct snapshot *snapshot; /* of offered */
+};
+
+static void run_ask(struct task *task, struct worker *worker);
+static void run_answer(struct task *task, struct worker *worker);
+static void run_catalog(struct task *task, struct worker *worker);
+
+static void job_next(struct head_job *job,
+		     void (*run)(struct task *task, struct worker *worker))
+{
+	job->task.run = run;
+	work_add(job->node->verify, &job->task, WORK_FIRST);
+}
+
+/* ---- ends */
+
+static uint32_t refresh_delay_ms(const struct dataset *dataset, bool is_stale)
+{
+	uint32_t delay = dataset->node->refresh_ms;
+
+	if (is_stale && delay > STALE_REFRESH_MS)
+		delay = STALE_REFRESH_MS;
+	/* A fleet that was started together shall not stay together. */
+	return delay - delay / 8 +
+	       (uint32_t)(now_ns() / 1000 % (delay / 4 + 1));
+}
+
+static void job_end(struct head_job *job, int r, const struct err *err,
+		    bool is_stale)
+{
+	struct dataset *dataset = job->dataset;
+	struct node *node = job->node;
+	bool has_current;
+
+	pthread_mutex_lock(&dataset->lock);
+	has_current = dataset->current;
+	pthread_mutex_unlock(&dataset->lock);
+	flight_finish(job->flight, r, err, NULL);
+	flight_unref(job->flight);
+	waiter_release(&job->waiter);
+	snapshot_unref(job->snapshot);
+	free(job->text);
+	free(job->request.body);
+	free(job);
+	if (has_current)
+		timer_set(node->timers, &dataset->refresh,
+			  now_ms() + refresh_delay_ms(dataset, is_stale));
+	node_job_end(node);
+}
+
+static void set_state(struct dataset *dataset, enum dataset_state state,
+		      const char *reason)
+{
+	scoped_lock(&dataset->lock);
+	dataset->state = state;
+	snprintf(dataset->reason, sizeof(dataset->reason), "%s", reason);
+}
+
+/* Install a snapshot and its head; true if readers had another one. */
+static bool install(struct dataset *dataset, struct snapshot *snapshot,
+		    const struct head *head)
+{
+	struct snapshot *old = NULL;
+	bool is_change;
+
+	pthread_mutex_lock(&dataset->lock);
+	is_change = dataset->current &&
+		    !digest_equal(&dataset->current->digest,
+				  &snapshot->digest);
+	if (!dataset->current || is_change) {
+		old = dataset->current;
+		dataset->current = snapshot_ref(snapshot);
+	}
+	dataset->head = *head;
+	pthread_mutex_unlock(&dataset->lock);
+	snapshot_unref(old);
+	return is_change;
+}
+
+static void job_succeed(struct head_job *job)
+{
+	struct dataset *dataset = job->dataset;
+	void (*changed)(void *arg, struct dataset *dataset);
+	void *arg;
+
+	if (job->node->cache && job->text) {
+		_cleanup_free_ char *key = dataset_head_key(dataset);
+
+		if (key)
+			(void)cache_head_put(job->node->cache, key, job->text,
+					     job->text_len);
+	}
+	set_state(dataset, DATASET_OK, "");
+	if (install(dataset, job->snapshot, &job->offered)) {
+		log_info("new snapshot dataset=%s serial=%llu", dataset->name,
+			 (unsigned long long)job->offered.serial);
+		pthread_mutex_lock(&dataset->lock);
+		changed = dataset->changed;
+		arg = dataset->changed_arg;
+		pthread_mutex_unlock(&dataset->lock);
+		if (changed)
+			changed(arg, dataset);
+	}
+	job_end(job, 0, NULL, false);
+}
+
+/* No mirror gave a head we can use. */
+static void job_fall_back(struct head_job *job, int r, struct err *err)
+{
+	struct dataset *dataset = job->dataset;
+	struct snapshot *snapshot;
+
+	if (atomic_load(&job->node->is_closing) || !job->has_cached) {
+		err_prefix(err, r, "cannot open dataset '%s'", dataset->name);
+		set_state(dataset, DATASET_FAILED, err_text(err, r));
+		job_end(job, r, err, true);
+		return;
+	}
+	if (!job->is_refresh) {
+		snapshot = snapshot_new(dataset, &job->cached);
+		if (!snapshot) {
+			job_end(job, -ENOMEM, NULL, true);
+			return;
+		}
+		install(dataset, snapshot, &job->cached);
+		snapshot_unref(snapshot);
+		log_warning("dataset '%s' is served from its last good head: "
+			    "%s",
+			    dataset->name, err_text(err, r));
+	}
+	set_state(dataset, DATASET_STALE, err_text(err, r));
+	job_end(job, 0, NULL, true);
+}
+
+/* ---- the last good head */
+
+static bool is_trusted(const struct dataset *dataset, const void *text,
+		       const struct head *head, struct err *err, int *ret)
+{
+	*ret = 0;
+	if (dataset->key_count == 0 && dataset->insecure)
+		return true;
+	if (dataset->insecure && head->signature_count == 0)
+		return true;
+	if (dataset->key_count == 0)
+		*ret = err_set(err, EACCES,
+			       "no trusted key: give key=FILE, or insecure");
+	else
+		*ret = head_verify(text, head, dataset->keys,
+				   dataset->key_count, NULL, 0, err);
+	return *ret == 0;
+}
+
+static void load_cached(struct head_job *job)
+{
+	_cleanup_free_ char *key = dataset_head_key(job->dataset);
+	struct dataset *dataset = job->dataset;
+	struct buf text;
+	int r;
+
+	if (!job->node->cache || !key)
+		return;
+	buf_init(&text, LIMIT_HEAD_BYTES);
+	r = cache_head_get(job->node->cache, key, &text);
+	if (r >= 0)
+		r = head_parse(text.data, text.len, &job->cached, NULL);
+	if (r >= 0 && is_trusted(dataset, text.data, &job->cached, NULL, &r))
+		job->has_cached =
+			strcmp(job->cached.dataset, dataset->remote_name) ==
+				0 &&
+			strcmp(job->cached.tag,
+			       dataset->tag ? dataset->tag : "") == 0 &&
+			!dataset_head_refused(dataset, &job->cached);
+	buf_release(&text);
+}
+
+static void run_load(struct task *task, struct worker *worker)
+{
+	struct head_job *job = (struct head_job *)task;
+	struct dataset *dataset = job->dataset;
+
+	pthread_mutex_lock(&dataset->lock);
+	if (dataset->current) {
+		job->cached = dataset->head;
+		job->has_cached = true;
+		job->is_refresh = true;
+	}
+	pthread_mutex_unlock(&dataset->lock);
+	if (!job->has_cached)
+		load_cached(job);
+	if (job->has_cached && !job->is_refresh)
+		job->tries.give_up_ms = job->tries.started_ms + FALLBACK_MS;
+	run_ask(task, worker);
+}
+
+/* ---- asking */
+
+static void request_done(struct fetch_request *request)
+{
+	job_next(request->arg, run_answer);
+}
+
+static void start_request(struct head_job *job, bool asks_marker)
+{
+	struct dataset *dataset = job->dataset;
+
+	job->asks_marker = asks_marker;
+	if (asks_marker)
+		snprintf(job->path, sizeof(job->path), "%s", MIRROR_MARKER);
+	else
+		mirror_head_path(dataset->remote_name, dataset->tag,
+				 job->path);
+	job->request = (struct fetch_request){
+		.origin = dataset->mirrors[job->mirror].origin,
+		.path = job->path,
+		.limit_bytes = asks_marker ? MARKER_BYTES_MAX :
+					     LIMIT_HEAD_BYTES,
+		.priority = FETCH_DEMAND,
+		.deadline_ms = job->tries.give_up_ms,
+		.no_cache = true, /* of all files heads alone change */
+		.done = request_done,
+		.arg = job,
+	};
+	if (!node_fetch(job->node, &job->request)) {
+		struct err err;
+
+		job_fall_back(job,
+			      err_set(&err, ESHUTDOWN, "larder is stopping"),
+			      &err);
+	}
+}
+
+static void fire_retry(struct timer *timer)
+{
+	job_next((struct head_job *)((char *)timer -
+				     offsetof(struct head_job, timer)),
+		 run_ask);
+}
+
+static void run_ask(struct task *task, struct worker *worker)
+{
+	struct head_job *job = (struct head_job *)task;
+	uint32_t delay_ms = 0;
+	struct err err = { 0 };
+	int r = tries_next(&job->tries, &job->mirror, &delay_ms, &err);
+
+	(void)worker;
+	if (r == 0) {
+		job->has_no_marker = false;
+		start_request(job, !atomic_load(&job->dataset
+							 ->mirrors[job->mirror]
+							 .is_marked));
+	} else if (r != -EAGAIN) {
+		job_fall_back(job, r, &err);
+	} else if (job->has_cached) {
+		char text[sizeof(err.text)];
+
+		tries_text(&job->tries, text, sizeof(text));
+		r = err_set(&err, EIO, "%s",
+			    text[0] ? text : "no mirror answers");
+		job_fall_back(job, r, &err);
+	} else {
+		job->timer.fire = fire_retry;
+		if (!timer_set(job->node->timers, &job->timer,
+			       now_ms() + delay_ms))
+			fire_retry(&job->timer);
+	}
+}
+
+static void next_mirror(struct head_job *job, enum fetch_class class,
+			const char *text, bool is_noted)
+{
+	char all[200];
+
+	(is_noted ? tries_record : tries_note)(
+		&job->tries, job->mirror, class, text,
+		job->request.retry_after_ms);
+	tries_text(&job->tries, all, sizeof(all));
+	flight_trouble(job->flight, all);
+	run_ask(&job->task, NULL);
+}
+
+static void answer_marker(struct head_job *job, const void *body, size_t len)
+{
+	struct mirror *mirror = &job->dataset->mirrors[job->mirror];
+	struct fetch_request *request = &job->request;
+	struct err err = { 0 };
+	int r;
+
+	if (request->result < 0 && request->class != FETCH_ABSENT) {
+		next_mirror(job, request->class, request->err.text, false);
+		return;
+	}
+	if (request->result >= 0) {
+		r = mirror_marker_check(body, len, &err);
+		if (r < 0) {
+			next_mirror(job, FETCH_WRONG, err_text(&err, r), true);
+			return;
+		}
+		atomic_store(&mirror->is_marked, true);
+	}
+	job->has_no_marker = request->result < 0;
+	start_request(job, false);
+}
+
+/* 0: believed. Otherwise why not, and how that counts. */
+static int judge(struct head_job *job, enum fetch_class *ret_class,
+		 struct err *err)
+{
+	struct dataset *dataset = job->dataset;
+	char name[2 * LIMIT_DATASET_NAME_BYTES + 2];
+	int r;
+
+	snprintf(name, sizeof(name), "%s%s%s", dataset->remote_name,
+		 dataset->tag ? "@" : "", dataset->tag ? dataset->tag : "");
+	*ret_class = FETCH_WRONG;
+	r = head_parse(job->text, job->text_len, &job->offered, err);
+	if (r < 0)
+		return r;
+	*ret_class = FETCH_REFUSED;
+	if (!is_trusted(dataset, job->text, &job->offered, err, &r))
+		return r;
+	r = head_accept(&job->offered, job->has_cached ? &job->cached : NULL,
+			name, wall_seconds(), err);
+	if (r == 0 && dataset_head_refused(dataset, &job->offered))
+		r = err_set(err, EKEYEXPIRED, "head of '%s' has expired",
+			    name);
+	return r;
+}
+
+static void answer_head(struct head_job *job)
+{
+	struct err err = { 0 };
+	enum fetch_class class;
+	int r = judge(job, &class, &err);
+
+	if (r == 0) {
+		origin_note(job->dataset->mirrors[job->mirror].origin,
+			    FETCH_OK, now_ms());
+		job->snapshot = snapshot_new(job->dataset, &job->offered);
+		if (job->snapshot)
+			job_next(job, run_catalog);
+		else
+			job_fall_back(job, -ENOMEM, &err);
+	} else {
+		next_mirror(job, class, err_text(&err, r), true);
+	}
+}
+
+static void run_answer(struct task *task, struct worker *worker)
+{
+	struct head_job *job = (struct head_job *)task;
+	struct fetch_request *request = &job->request;
+	_cleanup_free_ uint8_t *body = steal_ptr(request->body);
+
+	(void)worker;
+	if (job->asks_marker) {
+		answer_marker(job, body, request->body_len);
+		return;
+	}
+	if (request->result >= 0) {
+		free(job->text);
+		job->text = steal_ptr(body);
+		job->text_len = request->body_len;
+		answer_head(job);
+		return;
+	}
+	if (request->class == FETCH_ABSENT)
+		next_mirror(job, FETCH_ABSENT,
+			    job->has_no_marker ? "no larder mirror there" :
+						 "no such dataset there",
+			    false);
+	else
+		next_mirror(job, request->class, request->err.text, false);
+}
+
+/* ---- the catalog */
+
+static void wake_job(struct waiter *waiter)
+{
+	job_next((struct head_job *)((char *)waiter -
+				     offsetof(struct head_job, waiter)),
+		 run_catalog);
+}
+
+static void run_catalog(struct task *task, struct worker *worker)
+{
+	struct head_job *job = (struct head_job *)task;
+	struct err err = { 0 };
+	int r;
+
+	(void)worker;
+	r = snapshot_load(job->snapshot, &job->waiter, &err);
+	if (r == DATASET_PARKED)
+		return;
+	if (r < 0)
+		job_fall_back(job, r, &err);
+	else
+		job_succeed(job);
+}
+
+static void job_start(struct dataset *dataset, struct flight *flight)
+{
+	struct head_job *job = calloc(1, sizeof(*job));
+
+	if (!job) {
+		flight_finish(flight, -ENOMEM, NULL, NULL);
+		return;
+	}
+	job->node = dataset->node;
+	job->dataset = dataset;
+	job->flight = flight_ref(flight);
+	waiter_init(&job->waiter, wake_job);
+	tries_init(&job->tries, dataset, -1, FETCH_DEMAND);
+	node_job_begin(job->node);
+	job_next(job, run_load);
+}
+
+static struct flight *head_flight(struct dataset *dataset)
+{
+	struct object_key key = {
+		.kind = OBJECT_HEAD,
+		.salt = (uint64_t)(uintptr_t)dataset,
+	};
+	struct flight *flight;
+	bool is_new;
+
+	flight = flight_get(dataset->node->flights, &key, &is_new);
+	if (flight && is_new)
+		job_start(dataset, flight);
+	return flight;
+}
+
+static void fire_refresh(struct timer *timer)
+{
+	struct dataset *dataset =
+		(struct dataset *)((char *)timer -
+				   offsetof(struct dataset, refresh));
+
+	if (!atomic_load(&dataset->node->is_closing))
+		flight_unref(head_flight(dataset));
+}
+
+void dataset_refresh_init(struct dataset *dataset)
+{
+	dataset->refresh.fire = fire_refresh;
+}
+
+int dataset_current(struct dataset *dataset, struct waiter *waiter,
+		    struct snapshot **ret, struct err *err)
+{
+	struct flight *flight;
+	int r = waiter_begin(waiter, err);
+
+	if (r < 0) {
+		err_prefix(err, r, "cannot open dataset '%s'", dataset->name);
+		return waiter_end(dataset->node, waiter, r, err);
+	}
+	r = dataset_current_now(dataset, ret, err);
+	if (r != -EAGAIN)
+		return waiter_end(dataset->node, waiter, r, err);
+	flight = head_flight(dataset);
+	if (!flight)
+		return waiter_end(dataset->node, waiter, -ENOMEM, err);
+	if (flight_state(flight) == FLIGHT_FAILED) {
+		r = flight->result;
+		if (err)
+			*err = flight->err;
+		flight_unref(flight);
+	} else {
+		r = waiter_hold(waiter, flight);
+		r = r < 0 ? r : DATASET_PARKED;
+	}
+	return waiter_end(dataset->node, waiter, r, err);
+}

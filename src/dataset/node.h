@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_DATASET_NODE_H
+#define LARDER_DATASET_NODE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dataset/budget.h"
+#include "dataset/dataset.h"
+#include "dataset/flight.h"
+#include "dataset/object.h"
+#include "dataset/stats.h"
+#include "dataset/timer.h"
+#include "dataset/waiter.h"
+#include "dataset/work.h"
+#include "fetch/fetch.h"
+#include "format/head.h"
+#include "format/limits.h"
+
+struct foreign;
+struct pool;
+struct readaheads;
+struct recent;
+
+/*
+ * What the files of this directory share. Lock order: a dataset's lock, a
+ * flight shard's, then the leaves (table, budget, timers, work, pool); none
+ * is held while another directory is called, but for dataset_lock around
+ * nothing but memory.
+ */
+struct node {
+	struct cache *cache; /* NULL: none */
+	struct fetcher *fetcher;
+	uint32_t timeout_ms, refresh_ms;
+	atomic_bool is_closing;
+
+	struct work *verify;   /* checks frames, moves jobs on */
+	struct work *executor; /* calls wake() */
+	struct timers *timers;
+	struct table *catalogs, *pages, *blobs;
+	struct flights *flights;
+	struct foreign *foreign;
+	struct budget budget;
+	struct pool *pool;
+	struct recent *recent;
+	struct readaheads *readaheads;
+	struct stats *stats;
+	const uint8_t *zeros; /* LIMIT_CHUNK_BYTES that take no memory */
+	struct timer sweep;
+
+	pthread_mutex_t gate; /* guards starting fetches against closing */
+	atomic_uint jobs;     /* that still run */
+
+	pthread_mutex_t datasets_lock; /* guards the list */
+	struct dataset *datasets;
+};
+
+#define MIRRORS_MAX 16u
+
+struct mirror {
+	struct origin *origin;
+	uint64_t salt; /* of its URL */
+	struct digest url_digest;
+	atomic_bool is_marked; /* its format version was looked at */
+	char last[80]; /* its last failure; guarded by the dataset's lock */
+};
+
+#define FILE_ERRORS_MAX 64u
+
+struct dataset {
+	struct node *node;
+	struct dataset *next;
+	char *name, *remote_name, *tag;
+	uint64_t salt; /* of its mirrors: who may share a flight */
+	struct mirror mirrors[MIRRORS_MAX];
+	unsigned mirror_count;
+	struct public_key *keys;
+	size_t key_count;
+	bool insecure, refuse_expired;
+	struct budget_share share;
+	struct timer refresh;
+
+	pthread_mutex_t lock; /* guards all below */
+	struct snapshot *current;
+	struct head head;
+	enum dataset_state state;
+	char reason[256];
+	void (*changed)(void *arg, struct dataset *dataset);
+	void *changed_arg;
+	struct file_error {
+		struct digest snapshot;
+		uint64_t number;
+		char text[160];
+	} errors[FILE_ERRORS_MAX];
+	unsigned next_error;
+	atomic_uint error_count;
+};
+
+struct snapshot {
+	atomic_uint refs;
+	struct dataset *dataset;
+	struct digest digest;
+	uint64_t catalog_bytes, entry_count, total_bytes;
+};
+
+void dataset_free(struct dataset *dataset);
+
+void node_job_begin(struct node *node);
+void node_job_end(struct node *node);
+/* false when the node is closing: nothing was started. */
+bool node_fetch(struct node *node, struct fetch_request *request);
+
+/* Makes a snapshot of a head (head.c uses it). NULL on ENOMEM. */
+struct snapshot *snapshot_new(struct dataset *dataset, const struct head *head);
+/* The root catalog is here, or what is missing. */
+int snapshot_load(struct snapshot *snapshot, struct waiter *waiter, struct err *err);
+
+/* The last failure of a file, for its error attribute (errors.c). */
+void file_error_note(struct snapshot *snapshot, uint64_t number, const char *text);
+void file_error_clear(struct snapshot *snapshot, uint64_t number);
+bool file_error_read(struct snapshot *snapshot, uint64_t number, char *text, size_t size);
+
+#endif

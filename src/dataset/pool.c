@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunk buffers. They are mapped, not malloc'd: with malloc the threshold
+ * above which memory returns to the system grows with use, and a
+ * daemon that once fetched much would stay large. Sizes are powers of two;
+ * the pages behind the end of a chunk are never touched and cost nothing.
+ */
+#include <config.h>
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/cleanup.h"
+#include "dataset/pool.h"
+#include "format/limits.h"
+
+#define SMALL_SHIFT 16u /* up to 64 KiB: malloc */
+#define LARGE_SHIFT 22u
+#define CLASSES (LARGE_SHIFT - SMALL_SHIFT + 1)
+
+struct pool_buffer {
+	struct pool_buffer *next;
+};
+
+struct pool {
+	pthread_mutex_t lock; /* guards idle, idle_bytes */
+	struct pool_buffer *idle[CLASSES];
+	uint64_t idle_bytes, idle_limit_bytes;
+};
+
+struct pool *pool_new(uint64_t idle_limit_bytes)
+{
+	struct pool *pool = calloc(1, sizeof(*pool));
+
+	static_assert(LIMIT_CHUNK_BYTES <= 1u << LARGE_SHIFT, "class missing");
+	if (!pool)
+		return NULL;
+	pthread_mutex_init(&pool->lock, NULL);
+	pool->idle_limit_bytes = idle_limit_bytes;
+	return pool;
+}
+
+static unsigned class_of(size_t len)
+{
+	unsigned class = 0;
+
+	while ((size_t)1 << (SMALL_SHIFT + class) < len)
+		class++;
+	return class;
+}
+
+static size_t class_bytes(unsigned class)
+{
+	return (size_t)1 << (SMALL_SHIFT + class);
+}
+
+static struct pool_buffer *take_idle(struct pool *pool, unsigned class)
+{
+	struct pool_buffer *buffer;
+
+	scoped_lock(&pool->lock);
+	buffer = pool->idle[class];
+	if (buffer) {
+		pool->idle[class] = buffer->next;
+		pool->idle_bytes -= class_bytes(class);
+	}
+	return buffer;
+}
+
+uint8_t *pool_get(struct pool *pool, size_t len)
+{
+	unsigned class = class_of(len);
+	struct pool_buffer *buffer;
+	void *data;
+
+	assert(len <= LIMIT_CHUNK_BYTES);
+	if (class == 0)
+		return malloc(len ? len : 1);
+	buffer = take_idle(pool, class);
+	if (buffer)
+		return (uint8_t *)buffer;
+	data = mmap(NULL, class_bytes(class), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return data == MAP_FAILED ? NULL : data;
+}
+
+void pool_put(struct pool *pool, uint8_t *data, size_t len)
+{
+	unsigned class = class_of(len);
+	bool is_kept = false;
+
+	if (class == 0) {
+		free(data);
+		return;
+	}
+	pthread_mutex_lock(&pool->lock);
+	if (pool->idle_bytes + class_bytes(class) <= pool->idle_limit_bytes) {
+		struct pool_buffer *buffer = (struct pool_buffer *)data;
+
+		buffer->next = pool->idle[class];
+		pool->idle[class] = buffer;
+		pool->idle_bytes += class_bytes(class);
+		is_kept = true;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (!is_kept)
+		munmap(data, class_bytes(class));
+}
+
+void pool_trim(struct pool *pool)
+{
+	for (unsigned class = 1; class < CLASSES; class++) {
+		struct pool_buffer *buffer;
+
+		while ((buffer = take_idle(pool, class)))
+			munmap(buffer, class_bytes(class));
+	}
+}
+
+void pool_free(struct pool *pool)
+{
+	if (!pool)
+		return;
+	pool_trim(pool);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading: an entry's bytes as pieces of cache files and of memory.
+ *
+ * One pass over the chunks of the range. What the cache has becomes a
+ * descriptor and an offset, so the bytes need not pass through us; what a
+ * flight brought is served from its memory; what is missing makes
+ * flights, all of one read as one job, and the call parks. Nothing is copied,
+ * except when a file of tiny chunks needs more pieces than a result has.
+ *
+ * Whether the cache has a chunk is asked each time: it may have been evicted
+ * since the flight that brought it.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "cache/cache.h"
+#include "dataset/read.h"
+#include "dataset/snapshot.h"
+
+#define READ_BYTES_MAX (8u << 20)
+
+struct reading {
+	struct node *node;
+	struct dataset *dataset;
+	struct blob *blob;
+	struct blob_source source;
+	struct waiter *waiter;
+	struct read_result *result;
+	struct chunk_job *job; /* of what is missing */
+	size_t asked;
+	uint64_t from_cache, from_flights;
+	bool is_waiting, is_full;
+	struct err *err;
+};
+
+/* ---- results */
+
+#define HELD_FLIGHT ((uintptr_t)1)
+
+static void unhold(void *held)
+{
+	if ((uintptr_t)held & HELD_FLIGHT)
+		flight_unref((struct flight *)((uintptr_t)held & ~HELD_FLIGHT));
+	else
+		object_unref(held);
+}
+
+void read_result_release(struct read_result *result)
+{
+	for (unsigned i = 0; i < result->held_count; i++)
+		unhold(result->held[i]);
+	result->held_count = result->count = 0;
+	result->len = 0;
+}
+
+struct gathered {
+	struct object object;
+	uint8_t data[];
+};
+
+static void free_gathered(struct object *object)
+{
+	free(object);
+}
+
+static int copy_pieces(const struct read_result *result, uint8_t *to)
+{
+	for (unsigned i = 0; i < result->count; i++) {
+		const struct read_piece *piece = &result->pieces[i];
+		ssize_t n = (ssize_t)piece->len;
+
+		if (piece->fd < 0)
+			memcpy(to, piece->memory, piece->len);
+		else
+			n = pread_full(piece->fd, to, piece->len,
+				       piece->fd_offset);
+		if (n != (ssize_t)piece->len)
+			return n < 0 ? (int)n : -EIO;
+		to += piece->len;
+	}
+	return 0;
+}
+
+/* Make one piece of all so far. */
+static int gather(struct reading *reading)
+{
+	struct read_result *result = reading->result;
+	struct object_key key = { 0 };
+	struct gathered *gathered;
+	size_t len = result->len;
+	int r;
+
+	gathered = malloc(sizeof(*gathered) + len);
+	if (!gathered)
+		return -ENOMEM;
+	object_init(&gathered->object, &key, 0, free_gathered);
+	r = copy_pieces(result, gathered->data);
+	if (r < 0) {
+		object_unref(&gathered->object);
+		return r;
+	}
+	read_result_release(result);
+	result->pieces[result->count++] = (struct read_piece){
+		.fd = -1,
+		.memory = gathered->data,
+		.len = len,
+	};
+	result->held[result->held_count++] = gathered;
+	result->len = len;
+	return 0;
+}
+
+static int make_room(struct reading *reading)
+{
+	struct read_result *result = reading->result;
+
+	if (result->count < READ_PIECES_MAX &&
+	    result->held_count < READ_PIECES_MAX)
+		return 0;
+	return gather(reading);
+}
+
+static int add_memory(struct reading *reading, const void *memory, size_t len,
+		      struct flight *flight)
+{
+	struct read_result *result = reading->result;
+	int r = make_room(reading);
+
+	if (r < 0)
+		return r;
+	result->pieces[result->count++] = (struct read_piece){
+		.fd = -1,
+		.memory = memory,
+		.len = len,
+	};
+	result->len += len;
+	if (flight)
+		result->held[result->held_count++] =
+			(void *)((uintptr_t)flight_ref(flight) | HELD_FLIGHT);
+	return 0;
+}
+
+static int add_file(struct reading *reading, int fd, uint64_t fd_offset,
+		    size_t len)
+{
+	struct read_result *result = reading->result;
+	struct read_piece *last = result->count ?
+					  &result->pieces[result->count - 1] :
+					  NULL;
+	int r;
+
+	if (last && last->fd == fd && last->fd_offset + last->len == fd_offset) {
+		last->len += len;
+		result->len += len;
+		return 0;
+	}
+	r = make_room(reading);
+	if (r < 0)
+		return r;
+	if (result->held_count == 0 || result->held[0] != reading->blob) {
+		result->held[result->held_count++] = blob_ref(reading->blob);
+		/* kept first, so that one reference serves all pieces */
+		if (result->held_count > 1) {
+			void *other = result->held[0];
+
+			result->held[0] = reading->blob;
+			result->held[result->held_count - 1] = other;
+		}
+	}
+	result->pieces[result->count++] = (struct read_piece){
+		.fd = fd,
+		.fd_offset = fd_offset,
+		.len = len,
+	};
+	result->len += len;
+	return 0;
+}
+
+/* ---- chunks */
+
+struct object_key chunk_key(const struct dataset *dataset,
+			    const struct digest *digest)
+{
+	return (struct object_key){
+		.kind = OBJECT_CHUNK,
+		.digest = *digest,
+		.salt = dataset->salt,
+	};
+}
+
+/* One chunk and the bytes [from, to) of the blob that are wanted of it. */
+struct wanted {
+	const struct recipe_record *record;
+	uint64_t unit, start, from, to;
+};
+
+static int take_zeros(struct reading *reading, const struct wanted *wanted)
+{
+	struct cache_blob *cached = reading->blob->cached;
+
+	if (cached && !cache_blob_has(cached, wanted->unit, wanted->start,
+				      wanted->record->length))
+		(void)cache_blob_put(cached, wanted->unit, wanted->start, NULL,
+				     wanted->record->length, NULL, NULL);
+	if (reading->is_waiting)
+		return 0;
+	return add_memory(reading, reading->node->zeros,
+			  wanted->to - wanted->from, NULL);
+}
+
+/* 1: from the cache; 0: it is not there. */
+static int take_cached(struct reading *reading, const struct wanted *wanted)
+{
+	struct cache_blob *cached = reading->blob->cached;
+	uint64_t at = wanted->from;
+
+	if (!cached || cache_blob_has(cached, wanted->unit, wanted->start,
+				      wanted->record->length) != 1)
+		return 0;
+	while (at < wanted->to && !reading->is_waiting) {
+		uint64_t fd_offset, len;
+		int fd, r;
+
+		if (cache_blob_fd(cached, at, &fd, &fd_offset, &len) < 0 ||
+		    len == 0)
+			return at == wanted->from ? 0 : -EIO;
+		if (len > wanted->to - at)
+			len = wanted->to - at;
+		r = add_file(reading, fd, fd_offset, len);
+		if (r < 0)
+			return r;
+		at += len;
+	}
+	reading->from_cache += wanted->to - wanted->from;
+	return 1;
+}
+
+static int take_new(struct reading *reading, const struct wanted *wanted,
+		    struct flight *flight)
+{
+	flight_add_target(flight, reading->blob, wanted->unit, wanted->start);
+	chunk_job_add(reading->job, flight_ref(flight), wanted->record,
+		      wanted->unit);
+	reading->is_waiting = true;
+	reading->is_full = reading->job->count == MISSING_MAX;
+	return waiter_hold(reading->waiter, flight);
+}
+
+static int take_ended(struct reading *reading, const struct wanted *wanted,
+		      struct flight *flight)
+{
+	int r = 0;
+
+	if (flight_state(flight) == FLIGHT_FAILED) {
+		r = flight->result;
+		*reading->err = flight->err;
+	} else if (!flight->plain) {
+		/* Just now another process's: look into the cache again. */
+		reading->is_waiting = true;
+	} else if (!reading->is_waiting) {
+		r = add_memory(reading,
+			       flight->plain + (wanted->from - wanted->start),
+			       wanted->to - wanted->from, flight);
+		reading->from_flights += wanted->to - wanted->from;
+	}
+	/* Kept while the rest is waited for. */
+	if (r == 0 && reading->is_waiting)
+		return waiter_hold(reading->waiter, flight);
+	flight_unref(flight);
+	return r;
+}
+
+static int take_missing(struct reading *reading, const struct wanted *wanted)
+{
+	struct object_key key =
+		chunk_key(reading->dataset, &wanted->record->digest);
+	struct flight *flight;
+	bool is_new;
+
+	if (!reading->job)
+		reading->job = chunk_job_new(reading->dataset, reading->blob,
+					     &reading->source, FETCH_DEMAND,
+					     MISSING_MAX);
+	if (!reading->job)
+		return -ENOMEM;
+	flight = flight_get(reading->node->flights, &key, &is_new);
+	if (!flight)
+		return -ENOMEM;
+	if (is_new)
+		return take_new(reading, wanted, flight);
+	if (flight_add_target(flight, reading->blob, wanted->unit,
+			      wanted->start) &&
+	    flight_state(flight) == FLIGHT_DONE)
+		chunk_give_late(flight);
+	if (flight_state(flight) != FLIGHT_RUNNING)
+		return take_ended(reading, wanted, flight);
+	stats_add(reading->node->stats, STAT_FLIGHTS_JOINED, 1);
+	reading->is_waiting = true;
+	return waiter_hold(reading->waiter, flight);
+}
+
+static int take_chunk(struct reading *reading, const struct wanted *wanted)
+{
+	int r;
+
+	if (wanted->record->is_zero)
+		return take_zeros(reading, wanted);
+	r = take_cached(reading, wanted);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return take_missing(reading, wanted);
+}
+
+/* The chunks of one page; *at moves on. */
+static int take_page(struct reading *reading, const struct recipe_page *page,
+		     uint64_t *at, uint64_t end)
+{
+	uint32_t i = recipe_page_find(page, *at);
+
+	for (; i < page->count && *at < end && !reading->is_full; i++) {
+		struct wanted wanted = {
+			.record = &page->records[i],
+			.unit = page->first_chunk + i,
+			.start = page->starts[i],
+			.from = *at,
+			.to = page->starts[i + 1] < end ? page->starts[i + 1] :
+							  end,
+		};
+		int r = take_chunk(reading, &wanted);
+
+		if (r < 0)
+			return r;
+		*at = wanted.to;
+	}
+	return 0;
+}
+
+/* Blob bytes [at, end). Flights that were made are started in every case. */
+static int take_range(struct reading *reading, uint64_t at, uint64_t end)
+{
+	int r = 0;
+
+	while (r == 0 && at < end && !reading->is_full) {
+		const struct recipe_page *page;
+		struct object *held;
+
+		r = blob_page(reading->dataset, reading->blob, at,
+			      reading->waiter, &page, &held, reading->err);
+		if (r != 0)
+			break;
+		r = take_page(reading, page, &at, end);
+		object_unref(held);
+	}
+	if (reading->job)
+		chunk_job_start(reading->job);
+	if (r == 0 && reading->is_waiting)
+		r = DATASET_PARKED;
+	return r;
+}
+
+/* ---- entries */
+
+/* 0: a file with bytes; 1: the end; or why it has none. */
+static int check_entry(const struct catalog_entry *entry, uint64_t offset,
+		       struct err *err)
+{
+	switch (entry->type) {
+	case ENTRY_FILE:
+		return offset >= entry->size || entry->blob == CATALOG_NO_BLOB;
+	case ENTRY_HOLE:
+		return err_set(err, EIO, "its bytes are not there: %.*s",
+			       entry->text_len, entry->text);
+	case ENTRY_TOMBSTONE:
+		return err_set(err, EACCES, "it was withdrawn: %.*s",
+			       entry->text_len, entry->text);
+	case ENTRY_DIRECTORY:
+		return err_set(err, EISDIR, "it is a directory");
+	default:
+		return err_set(err, EINVAL, "it is no file");
+	}
+}
+
+static int read_entry(struct snapshot *snapshot, struct reading *reading,
+		      uint64_t number, uint64_t offset)
+{
+	struct catalog_entry entry;
+	struct part part;
+	uint64_t start, end;
+	int r = part_find(snapshot, number, reading->waiter, &part,
+			  reading->err);
+
+	if (r != 0)
+		return r;
+	catalog_get(part.catalog, part.local, &entry);
+	r = check_entry(&entry, offset, reading->err);
+	if (r == 0)
+		r = blob_get(reading->dataset, part.object, entry.blob,
+			     reading->waiter, &reading->blob, &reading->source,
+			     reading->err);
+	else if (r == 1)
+		r = 0;
+	if (r != 0 || !reading->blob) {
+		part_release(&part);
+		return r;
+	}
+	start = entry.blob_offset + offset;
+	end = entry.blob_offset + entry.size;
+	if (end - start > reading->asked)
+		end = start + reading->asked;
+	if (end > reading->blob->bytes) {
+		part_release(&part);
+		return err_set(reading->err, EIO,
+			       "it lies outside of its blob");
+	}
+	r = take_range(reading, start, end);
+	if (r >= 0)
+		readahead_after(reading->dataset, reading->blob,
+				&reading->source, start, end);
+	part_release(&part);
+	return r;
+}
+
+static int report(struct snapshot *snapshot, uint64_t number, int r,
+		  struct err *err)
+{
+	char path[160];
+	struct err local = { 0 };
+
+	if (!err)
+		err = &local;
+	if (r == -EISDIR || r == -EINVAL || r == -ESHUTDOWN)
+		return r;
+	if (!err->text[0])
+		err_set(err, -r, "%s", strerror(-r));
+	file_error_note(snapshot, number, err->text);
+	entry_path(snapshot, number, path, sizeof(path));
+	return err_prefix(err, r, "cannot %s '%s'",
+			  r == -EACCES ? "read" : "fetch", path);
+}
+
+int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
+		  size_t len, struct waiter *waiter, struct read_result *ret,
+		  struct err *err)
+{
+	struct node *node = snapshot->dataset->node;
+	struct err local = { 0 };
+	struct reading reading = {
+		.node = node,
+		.dataset = snapshot->dataset,
+		.waiter = waiter,
+		.result = ret,
+		.asked = len < READ_BYTES_MAX ? len : READ_BYTES_MAX,
+		.err = err ? err : &local,
+	};
+	int r;
+
+	ret->count = ret->held_count = 0;
+	ret->len = 0;
+	reading.err->text[0] = '\0';
+	r = waiter_begin(waiter, reading.err);
+	if (r == 0)
+		r = read_entry(snapshot, &reading, number, offset);
+	if (r != 0)
+		read_result_release(ret);
+	blob_unref(reading.blob);
+	r = waiter_end(node, waiter, r, reading.err);
+	if (r == 0) {
+		stats_add(node->stats, STAT_READ_BYTES, ret->len);
+		if (reading.from_cache)
+			stats_add(node->stats, STAT_READ_CACHE_BYTES,
+				  reading.from_cache);
+		if (reading.from_flights)
+			stats_add(node->stats, STAT_READ_FETCHED_BYTES,
+				  reading.from_flights);
+		file_error_clear(snapshot, number);
+	}
+	if (r >= 0)
+		return r;
+	return report(snapshot, number, r, reading.err);
+}

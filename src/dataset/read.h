@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_DATASET_READ_H
+#define LARDER_DATASET_READ_H
+
+#include "dataset/chunk.h"
+
+/* A job's worth of missing chunks; more are asked for after these came. */
+#define MISSING_MAX 64u
+
+struct object_key chunk_key(const struct dataset *dataset,
+			    const struct digest *digest);
+
+struct readaheads;
+struct readaheads *readaheads_new(void);
+void readaheads_free(struct readaheads *readaheads);
+/* Bytes [start, end) of the blob are being read: start what comes next. */
+void readahead_after(struct dataset *dataset, struct blob *blob,
+		     const struct blob_source *source, uint64_t start,
+		     uint64_t end);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Going over the mirrors.
+ *
+ * A round asks every mirror that is worth it once; then there is a pause.
+ * What cannot heal (not there, refused, wrong bytes twice) takes a mirror
+ * out for this job. A job that starts while every mirror is known to be dead
+ * fails at once, so only the first readers pay for a death. One failure is
+ * not death: a restarting server costs its readers a pause, not an error.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "dataset/tries.h"
+
+/* In a row, each after its back-off: dead for over three seconds. */
+#define DEAD_FAILURES 3u
+/* A server that is restarted is back by then; documented in larder(1). */
+#define UNREACHABLE_GIVE_UP_MS 10000u
+
+void tries_init(struct tries *tries, struct dataset *dataset, int only,
+		enum fetch_priority priority)
+{
+	uint64_t now = now_ms();
+
+	*tries = (struct tries){
+		.dataset = dataset,
+		.priority = priority,
+		.only = only,
+		.started_ms = now,
+		.give_up_ms = now + dataset->node->timeout_ms,
+	};
+	for (unsigned i = 0; i < dataset->mirror_count; i++)
+		tries->mirrors[i].is_out = only >= 0 && (int)i != only;
+}
+
+static bool is_dead(const struct origin_health *health)
+{
+	return health->failures >= DEAD_FAILURES &&
+	       (health->last == FETCH_UNREACHABLE ||
+		health->last == FETCH_SLOW);
+}
+
+/* It answers, if not well: asking again about something else costs little. */
+static bool is_alive(const struct origin_health *health)
+{
+	return health->last == FETCH_WRONG || health->last == FETCH_REFUSED;
+}
+
+struct candidates {
+	unsigned count;
+	int mirror[MIRRORS_MAX];
+	struct origin_health health[MIRRORS_MAX];
+	uint32_t tried[MIRRORS_MAX];
+};
+
+static void list_candidates(const struct tries *tries, struct candidates *c)
+{
+	c->count = 0;
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++) {
+		if (tries->mirrors[i].is_out)
+			continue;
+		c->mirror[c->count] = (int)i;
+		c->tried[c->count] = tries->mirrors[i].tried;
+		origin_health(tries->dataset->mirrors[i].origin,
+			      &c->health[c->count]);
+		c->count++;
+	}
+}
+
+static int choose(const struct tries *tries, const struct candidates *c,
+		  uint64_t now)
+{
+	int chosen = origins_choose(c->health, c->tried, c->count, now,
+				    tries->give_up_ms);
+
+	if (chosen >= 0)
+		return c->tried[chosen] <= tries->round ? chosen : -1;
+	for (unsigned i = 0; i < c->count; i++)
+		if (is_alive(&c->health[i]) && c->tried[i] <= tries->round)
+			return (int)i;
+	return -1;
+}
+
+static bool all_known_dead(const struct tries *tries,
+			   const struct candidates *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (!is_dead(&c->health[i]) || c->tried[i] > 0)
+			return false;
+	return tries->round == 0;
+}
+
+/* Nothing but silence or closed doors so far. */
+static bool is_unreachable(const struct tries *tries)
+{
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++)
+		if (tries->mirrors[i].tried > 0 &&
+		    tries->mirrors[i].class != FETCH_UNREACHABLE)
+			return false;
+	return true;
+}
+
+/* Those that were not asked say what they failed of last. */
+static void borrow_reasons(struct tries *tries)
+{
+	struct dataset *dataset = tries->dataset;
+
+	pthread_mutex_lock(&dataset->lock);
+	for (unsigned i = 0; i < dataset->mirror_count; i++) {
+		struct mirror_try *mirror = &tries->mirrors[i];
+
+		if (tries->only >= 0 && (int)i != tries->only)
+			continue;
+		if (!mirror->text[0] && dataset->mirrors[i].last[0])
+			snprintf(mirror->text, sizeof(mirror->text), "%s",
+				 dataset->mirrors[i].last);
+	}
+	pthread_mutex_unlock(&dataset->lock);
+}
+
+static int verdict(const struct tries *tries)
+{
+	bool all_refused = true, all_slow = true, any = false;
+
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++) {
+		const struct mirror_try *mirror = &tries->mirrors[i];
+
+		if (mirror->tried == 0)
+			continue;
+		any = true;
+		all_refused &= mirror->class == FETCH_REFUSED;
+		all_slow &= mirror->class == FETCH_SLOW;
+	}
+	if (any && all_refused)
+		return EACCES;
+	return any && all_slow ? ETIMEDOUT : EIO;
+}
+
+void tries_text(const struct tries *tries, char *text, size_t size)
+{
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++) {
+		const struct mirror_try *mirror = &tries->mirrors[i];
+		int n;
+
+		if (!mirror->text[0])
+			continue;
+		n = snprintf(text + len, size - len, "%s%s: %s",
+			     len ? ", " : "",
+			     origin_name(tries->dataset->mirrors[i].origin),
+			     mirror->text);
+		if (n < 0 || len + (size_t)n >= size)
+			return;
+		len += (size_t)n;
+	}
+}
+
+static int give_up(struct tries *tries, struct err *err)
+{
+	char text[sizeof(err->text)];
+
+	borrow_reasons(tries);
+	tries_text(tries, text, sizeof(text));
+	return err_set(err, verdict(tries), "%s",
+		       text[0] ? text : "no mirror answers");
+}
+
+int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
+	       struct err *err)
+{
+	uint64_t now = now_ms(), random = now_ns() / 1000;
+	struct candidates c;
+	int chosen;
+
+	list_candidates(tries, &c);
+	if (c.count == 0 || now >= tries->give_up_ms)
+		return give_up(tries, err);
+	if (tries->round > 0 && is_unreachable(tries) &&
+	    now >= tries->started_ms + UNREACHABLE_GIVE_UP_MS)
+		return give_up(tries, err);
+	chosen = choose(tries, &c, now);
+	if (chosen >= 0) {
+		*ret_mirror = c.mirror[chosen];
+		return 0;
+	}
+	if (all_known_dead(tries, &c))
+		return give_up(tries, err);
+	*ret_delay_ms = retry_delay_ms(tries->round, tries->retry_after_ms,
+				       random);
+	tries->round++;
+	tries->retry_after_ms = 0;
+	return -EAGAIN;
+}
+
+static bool can_heal(enum fetch_class class)
+{
+	return class != FETCH_WRONG && retry_worth(class);
+}
+
+void tries_note(struct tries *tries, int mirror, enum fetch_class class,
+		const char *text, uint32_t retry_after_ms)
+{
+	origin_note(tries->dataset->mirrors[mirror].origin, class, now_ms());
+	tries_record(tries, mirror, class, text, retry_after_ms);
+}
+
+void tries_record(struct tries *tries, int mirror, enum fetch_class class,
+		  const char *text, uint32_t retry_after_ms)
+{
+	struct mirror_try *try = &tries->mirrors[mirror];
+	struct dataset *dataset = tries->dataset;
+
+	try->class = class;
+	if (class == FETCH_OK)
+		return;
+	try->tried++;
+	if (class != FETCH_CANCELED && !can_heal(class))
+		try->is_out = true;
+	snprintf(try->text, sizeof(try->text), "%s",
+		 text && text[0] ? text : fetch_class_name(class));
+	if (retry_after_ms > tries->retry_after_ms)
+		tries->retry_after_ms = retry_after_ms;
+	pthread_mutex_lock(&dataset->lock);
+	memcpy(dataset->mirrors[mirror].last, try->text, sizeof(try->text));
+	pthread_mutex_unlock(&dataset->lock);
+}
+
+void tries_progress(struct tries *tries)
+{
+	uint64_t now = now_ms();
+
+	tries->round = 0;
+	tries->started_ms = now;
+	tries->give_up_ms = now + tries->dataset->node->timeout_ms;
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++)
+		tries->mirrors[i].tried = 0;
+}

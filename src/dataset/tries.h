@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_DATASET_TRIES_H
+#define LARDER_DATASET_TRIES_H
+
+#include "dataset/node.h"
+
+/*
+ * How a job goes over a dataset's mirrors: which one next, whether a failure
+ * can heal, when to give up, and what to say then. Belongs to one job.
+ */
+struct tries {
+	struct dataset *dataset;
+	enum fetch_priority priority;
+	int only; /* the one mirror it is about, or -1 */
+	uint64_t started_ms, give_up_ms;
+	uint32_t round, retry_after_ms;
+	struct mirror_try {
+		uint32_t tried;
+		bool is_out; /* cannot heal within this job */
+		enum fetch_class class;
+		char text[80];
+	} mirrors[MIRRORS_MAX];
+};
+
+void tries_init(struct tries *tries, struct dataset *dataset, int only,
+		enum fetch_priority priority);
+
+/*
+ * 0 and a mirror to ask now; -EAGAIN and how long to wait before asking this
+ * again; anything else: it is over, with the reason of every mirror in err.
+ */
+int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
+	       struct err *err);
+/* What came of asking it. note: also in the origin's health; record: not,
+ * since whoever asked has. */
+void tries_note(struct tries *tries, int mirror, enum fetch_class class,
+		const char *text, uint32_t retry_after_ms);
+void tries_record(struct tries *tries, int mirror, enum fetch_class class,
+		  const char *text, uint32_t retry_after_ms);
+/* Bytes have come: the next failure starts counting afresh. */
+void tries_progress(struct tries *tries);
+/* "mirror-a: HTTP 503, mirror-b: timed out" so far; "" if nothing failed. */
+void tries_text(const struct tries *tries, char *text, size_t size);
+
+#endif
