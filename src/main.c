@@ -1,18 +1,134 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command table and the global options; what a command does is in cli/.
+ * larder(1): the table of commands. Called as mount.larder it is mount(8)'s helper; a
+ * first word that is no command, with a directory after it, is how mount(8) and
+ * mount.fuse3 call a filesystem: a mount.
  */
 #include <config.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *args, *help;
+};
+
+static const struct command commands[] = {
+	{ "mount", cmd_mount, "[SOURCE] MOUNTPOINT", "mount a dataset, or every configured one" },
+	{ "umount", cmd_umount, "MOUNTPOINT...", "unmount it" },
+	{ "status", cmd_status, "", "what is mounted, and whether it answers" },
+	{ "ls", cmd_ls, "[SOURCE[:PATH]]", "list files without mounting" },
+	{ "cat", cmd_cat, "SOURCE:PATH...", "print files without mounting" },
+	{ "du", cmd_du, "SOURCE[:PATH]", "sizes of directories, at once" },
+	{ 0 },
+};
+
+static void print_help(FILE *file)
+{
+	fputs("usage: larder COMMAND [OPTION...] [ARGUMENT...]\n"
+	      "Mount datasets and models; nothing is downloaded before it is read.\n\n",
+	      file);
+	for (const struct command *command = commands; command->name; command++)
+		fprintf(file, "  %-9s%-22s %s\n", command->name, command->args, command->help);
+	fputs("\nSOURCE is MIRROR#NAME[@TAG] or a dataset of /etc/larder/larder.conf.\n"
+	      "larder COMMAND --help says more; larder help COMMAND opens its manual.\n",
+	      file);
+}
+
+static const struct command *find(const char *name)
+{
+	for (const struct command *command = commands; command->name; command++) {
+		if (strcmp(command->name, name) == 0)
+			return command;
+	}
+	return NULL;
+}
+
+static int help(const char *topic)
+{
+	char page[64];
+
+	if (!topic) {
+		print_help(stdout);
+		return CLI_DONE;
+	}
+	if (strcmp(topic, "larder") == 0 || ends_with(topic, ".conf"))
+		snprintf(page, sizeof(page), "%s", topic);
+	else
+		snprintf(page, sizeof(page), "larder-%s", topic);
+	execlp("man", "man", page, (char *)NULL);
+	fprintf(stderr, "larder help: cannot run man: %s\n", strerror(errno));
+	return CLI_FAILED;
+}
+
+/* SOURCE DIR ...: what mount.fuse3 passes on. */
+static bool looks_like_mount(int argc, char **argv)
+{
+	struct stat st;
+
+	if (argc < 3 || argv[1][0] == '-' || argv[2][0] == '-')
+		return false;
+	/* a dead mount gives ENOTCONN: still a mount point */
+	return stat(argv[2], &st) == 0 ? S_ISDIR(st.st_mode) : errno == ENOTCONN;
+}
+
+static int unknown(const char *name)
+{
+	const char *names[sizeof(commands) / sizeof(commands[0])] = { 0 };
+
+	for (size_t i = 0; commands[i].name; i++)
+		names[i] = commands[i].name;
+	const char *nearest = nearest_word(name, names);
+	if (nearest)
+		fprintf(stderr, "larder: '%s' is no command (did you mean '%s'?)\n", name, nearest);
+	else
+		fprintf(stderr, "larder: '%s' is no command (larder help lists them)\n", name);
+	return CLI_USAGE;
+}
+
+/* A mistyped command before a directory must not look like a bad SOURCE. */
+static bool is_mistyped(const char *name)
+{
+	const char *names[sizeof(commands) / sizeof(commands[0])] = { 0 };
+
+	for (size_t i = 0; commands[i].name; i++)
+		names[i] = commands[i].name;
+	return !strpbrk(name, "#/:") && nearest_word(name, names);
+}
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && !strcmp(argv[1], "--version")) {
-		printf("larder %s\n", PACKAGE_VERSION);
-		return 0;
+	const char *slash = strrchr(argv[0], '/');
+	const char *self = slash ? slash + 1 : argv[0];
+
+	if (strcmp(self, "mount.larder") == 0 || strcmp(self, "mount.fuse.larder") == 0)
+		return cmd_mount_helper(argc, argv);
+	if (argc < 2) {
+		print_help(stderr);
+		return CLI_USAGE;
 	}
-	fprintf(stderr, "usage: larder COMMAND [ARGUMENT]...\n");
-	return 2;
+	const char *word = argv[1];
+	if (!strcmp(word, "help"))
+		return help(argv[2]);
+	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+		return help(NULL);
+	if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+		printf("larder %s\n", PACKAGE_VERSION);
+		return CLI_DONE;
+	}
+	const struct command *command = find(word);
+	if (command)
+		return command->run(argc - 1, argv + 1);
+	/* the words of mount(8), so that fstab's "larder" means the configuration */
+	if (looks_like_mount(argc, argv) && (!strcmp(word, "larder") || !is_mistyped(word)))
+		return cmd_mount_helper(argc, argv);
+	return unknown(word);
 }
