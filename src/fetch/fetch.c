@@ -85,7 +85,7 @@ void fetcher_unref(struct fetcher *fetcher)
 }
 
 /* Signals are for the thread that waits for them, not for ours. */
-int thread_start(pthread_t *thread, void *(*main)(void *), void *arg)
+int fetch_thread_start(pthread_t *thread, void *(*main)(void *), void *arg)
 {
 	sigset_t all, old;
 	int r;
@@ -111,7 +111,7 @@ int fetcher_open(const struct fetcher_options *options, struct fetcher **ret,
 		return err_set(err, ENOMEM, "out of memory");
 	r = transfers_open(fetcher, err);
 	if (r == 0) {
-		r = thread_start(&fetcher->thread, transfers_main, fetcher);
+		r = fetch_thread_start(&fetcher->thread, transfers_main, fetcher);
 		if (r < 0)
 			err_set(err, -r, "cannot start a thread");
 	}

@@ -37,7 +37,7 @@ static void add_thread(struct fetcher *fetcher)
 
 	if (fetcher->file_queued <= fetcher->file_idle ||
 	    fetcher->file_threads >= FILE_THREADS_MAX ||
-	    thread_start(&thread, files_main, fetcher) < 0)
+	    fetch_thread_start(&thread, files_main, fetcher) < 0)
 		return;
 	pthread_detach(thread);
 	fetcher->file_threads++;

@@ -141,7 +141,7 @@ struct fetcher {
 };
 
 /* fetch.c */
-int thread_start(pthread_t *thread, void *(*main)(void *), void *arg);
+int fetch_thread_start(pthread_t *thread, void *(*main)(void *), void *arg);
 void fetcher_wake(struct fetcher *fetcher); /* under the lock */
 void fetcher_unref(struct fetcher *fetcher);
 void origin_unref(struct origin *origin);
