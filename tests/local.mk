@@ -83,12 +83,18 @@ endif
 LDADD = %D%/unit/libunit.a $(CORE_LIBS) $(CMOCKA_LIBS)
 AM_DEFAULT_SOURCE_EXT = .c
 
+# Tests use it; it is none.
+check_PROGRAMS += %D%/httpd
+
 check_PROGRAMS += $(fuzz_targets)
+if !FUZZING
+TESTS += $(fuzz_targets)
+endif
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
 endif
-
-TESTS += $(check_PROGRAMS) $(dist_check_SCRIPTS)
+TESTS += $(dist_check_SCRIPTS)
 
 TEST_EXTENSIONS = .sh
 AM_TESTS_ENVIRONMENT = \
@@ -100,11 +106,14 @@ AM_TESTS_ENVIRONMENT = \
 LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run-test
 SH_LOG_COMPILER = $(LOG_COMPILER)
 
-.PHONY: check-build check-fuzz check-style check-units check-valgrind
+.PHONY: check-build check-fuzz-build check-style check-units check-valgrind
 
 # Everything `make check` needs, without running it.
 check-build: all
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(check_LIBRARIES) $(check_PROGRAMS)
+
+check-fuzz-build: all
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) $(fuzz_targets)
 
 check-units: check-build
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
@@ -121,4 +130,4 @@ check-style: check-build
 # clang, valgrind, fuzzing, distcheck: an hour, before a release.
 .PHONY: check-all
 check-all:
-	$(SHELL) $(top_srcdir)/contrib/check all
+	bash $(top_srcdir)/contrib/check-all
