@@ -51,6 +51,16 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/space.c \
 	%D%/cache/space.h \
 	%D%/cache/units.c \
+	%D%/cli/cat.c \
+	%D%/cli/cli.h \
+	%D%/cli/du.c \
+	%D%/cli/ls.c \
+	%D%/cli/mount.c \
+	%D%/cli/print.c \
+	%D%/cli/settings.c \
+	%D%/cli/sources.c \
+	%D%/cli/status.c \
+	%D%/cli/umount.c \
 	%D%/dataset/ahead.c \
 	%D%/dataset/blob.c \
 	%D%/dataset/blob.h \

@@ -80,13 +80,19 @@ static bool looks_like_mount(int argc, char **argv)
 	return stat(argv[2], &st) == 0 ? S_ISDIR(st.st_mode) : errno == ENOTCONN;
 }
 
-static int unknown(const char *name)
+static const char *nearest_command(const char *name)
 {
 	const char *names[sizeof(commands) / sizeof(commands[0])] = { 0 };
 
 	for (size_t i = 0; commands[i].name; i++)
 		names[i] = commands[i].name;
-	const char *nearest = nearest_word(name, names);
+	return nearest_word(name, names);
+}
+
+static int unknown(const char *name)
+{
+	const char *nearest = nearest_command(name);
+
 	if (nearest)
 		fprintf(stderr, "larder: '%s' is no command (did you mean '%s'?)\n", name, nearest);
 	else
@@ -94,14 +100,15 @@ static int unknown(const char *name)
 	return CLI_USAGE;
 }
 
-/* A mistyped command before a directory must not look like a bad SOURCE. */
-static bool is_mistyped(const char *name)
+/* It may also have been a mistyped command with a directory after it. */
+static int mount_anyway(int argc, char **argv)
 {
-	const char *names[sizeof(commands) / sizeof(commands[0])] = { 0 };
+	int code = cmd_mount_helper(argc, argv);
 
-	for (size_t i = 0; commands[i].name; i++)
-		names[i] = commands[i].name;
-	return !strpbrk(name, "#/:") && nearest_word(name, names);
+	if (code && !strpbrk(argv[1], "#/:") && strcmp(argv[1], "larder") &&
+	    nearest_command(argv[1]))
+		unknown(argv[1]);
+	return code;
 }
 
 int main(int argc, char **argv)
@@ -127,8 +134,7 @@ int main(int argc, char **argv)
 	const struct command *command = find(word);
 	if (command)
 		return command->run(argc - 1, argv + 1);
-	/* the words of mount(8), so that fstab's "larder" means the configuration */
-	if (looks_like_mount(argc, argv) && (!strcmp(word, "larder") || !is_mistyped(word)))
-		return cmd_mount_helper(argc, argv);
+	if (looks_like_mount(argc, argv))
+		return mount_anyway(argc, argv);
 	return unknown(word);
 }

@@ -510,7 +510,8 @@ int options_parse_list(struct options *options, const char *list,
 		if (!find(options, OPTION_LISTED, word)) {
 			if (value)
 				*value = '=';
-			if (mount_word_is_ignored(word))
+			if (mount_word_is_ignored(word) ||
+			    options->skips_unknown_words)
 				continue;
 			if (value)
 				*value = '\0';

@@ -100,6 +100,7 @@ struct option_slot {
 struct options {
 	VEC(struct option_slot) slots;
 	VEC(const char *) operands; /* point into argv */
+	bool skips_unknown_words; /* in lists: mount -s */
 };
 
 void options_init(struct options *options);

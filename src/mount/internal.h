@@ -18,8 +18,9 @@ int mountinfo_find(const char *mountpoint, bool *ret_ours, struct err *err);
 #define MOUNT_PID_XATTR "user.larder.pid"
 /* -1 when it cannot be told within limit_ms. */
 pid_t mount_pid(const char *path, uint32_t limit_ms);
-/* How long any look at a mount may take. */
-#define MOUNT_LOOK_MS 2000u
+/* A dataset's directory tells how it is, and why. */
+#define MOUNT_STATE_XATTR "user.larder.state"
+#define MOUNT_ERROR_XATTR "user.larder.error"
 /* Absolute, symlinks resolved, except that the last part is not touched
  * (it may be a dead mount). malloc. */
 int mountpoint_resolve(const char *path, char **ret, struct err *err);

@@ -93,9 +93,19 @@ bool mountinfo_next(char **cursor, struct mount_entry *ret);
 int mount_list(void (*each)(void *arg, const struct mount_entry *entry), void *arg,
 	       struct err *err);
 
+/* How long any look at a mount may take. */
+#define MOUNT_LOOK_MS 2000u
 enum mount_health { MOUNT_ANSWERS, MOUNT_DEAD, MOUNT_SILENT };
 /* Whether the filesystem at this path answers, within limit_ms. */
 enum mount_health mount_probe(const char *path, uint32_t limit_ms);
+
+/* How a dataset of a mount is, as the mount says; bounded. */
+struct mount_dataset_state {
+	char state[32];   /* "cold", "ok", "stale", "failed"; "silent", "absent" */
+	char reason[256]; /* or empty */
+};
+void mount_dataset_state(const char *mountpoint, const char *name,
+			 struct mount_dataset_state *ret);
 
 /*
  * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is mounted

@@ -16,9 +16,6 @@
 #include "mount/internal.h"
 #include "mount/op.h"
 
-#define STATE_XATTR "user.larder.state"
-#define ERROR_XATTR "user.larder.error"
-
 static void reply_value(fuse_req_t req, const void *value, size_t len, size_t size)
 {
 	if (size == 0)
@@ -41,25 +38,32 @@ static const char *state_name(enum dataset_state state)
 	return names[state];
 }
 
-/* An unopened dataset's, or a plain directory's. NULL: no such attribute. */
+/* The directory that stands for a dataset, opened or not, or its snapshot's root. */
+static const struct tree_dir *dataset_dir(struct fs *fs, uint64_t ino)
+{
+	if (!ino_slot(ino))
+		return tree_get(&fs->tree, ino_number(ino));
+	struct slot *slot = ino_number(ino) ? NULL : tree_slot(&fs->tree, ino_slot(ino));
+	return slot ? slot->dir : NULL;
+}
+
+static bool is_unopened(const struct tree_dir *dir)
+{
+	return !atomic_load(&dir->slot);
+}
+
+/* How the dataset is. NULL: no such attribute. */
 static const char *dir_value(const struct tree_dir *dir, const char *name,
 			     struct dataset_info *info)
 {
 	if (!dir->dataset)
 		return NULL;
 	dataset_info(dir->dataset, info);
-	if (strcmp(name, STATE_XATTR) == 0)
+	if (strcmp(name, MOUNT_STATE_XATTR) == 0)
 		return state_name(info->state);
-	if (strcmp(name, ERROR_XATTR) == 0 && info->reason[0])
+	if (strcmp(name, MOUNT_ERROR_XATTR) == 0 && info->reason[0])
 		return info->reason;
 	return NULL;
-}
-
-static struct tree_dir *unopened_dir(struct fs *fs, uint64_t ino)
-{
-	struct tree_dir *dir = ino_slot(ino) ? NULL : tree_get(&fs->tree, ino_number(ino));
-
-	return dir && !atomic_load(&dir->slot) ? dir : NULL;
 }
 
 static int run_getxattr(struct op *op, struct err *err)
@@ -84,8 +88,9 @@ static int run_getxattr(struct op *op, struct err *err)
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = fuse_req_userdata(req);
-	struct tree_dir *dir;
+	const struct tree_dir *dir;
 	struct dataset_info info;
+	const char *value;
 	char pid[24];
 
 	if (starts_with(name, "system.")) {
@@ -95,13 +100,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	} else if (ino == FUSE_ROOT_ID && strcmp(name, MOUNT_PID_XATTR) == 0) {
 		snprintf(pid, sizeof(pid), "%d", (int)getpid());
 		reply_value(req, pid, strlen(pid), size);
-	} else if ((dir = unopened_dir(fs, ino))) {
-		const char *value = dir_value(dir, name, &info);
-
-		if (value)
-			reply_value(req, value, strlen(value), size);
-		else
-			fuse_reply_err(req, ENODATA);
+	} else if ((dir = dataset_dir(fs, ino)) && (value = dir_value(dir, name, &info))) {
+		reply_value(req, value, strlen(value), size);
+	} else if (dir && is_unopened(dir)) {
+		fuse_reply_err(req, ENODATA);
 	} else {
 		op_start(fs, req, run_getxattr, ino, 0, size, NULL, name);
 	}
@@ -131,22 +133,22 @@ static int run_listxattr(struct op *op, struct err *err)
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct fs *fs = fuse_req_userdata(req);
-	struct tree_dir *dir = unopened_dir(fs, ino);
+	const struct tree_dir *dir = dataset_dir(fs, ino);
 	struct dataset_info info;
-	char names[sizeof(STATE_XATTR) + sizeof(ERROR_XATTR)];
+	char names[sizeof(MOUNT_STATE_XATTR) + sizeof(MOUNT_ERROR_XATTR)];
 	size_t len = 0;
 
-	if (!dir) {
+	if (!dir || !is_unopened(dir)) {
 		op_start(fs, req, run_listxattr, ino, 0, size, NULL, NULL);
 		return;
 	}
-	if (dir_value(dir, STATE_XATTR, &info)) {
-		memcpy(names, STATE_XATTR, sizeof(STATE_XATTR));
-		len = sizeof(STATE_XATTR);
+	if (dir_value(dir, MOUNT_STATE_XATTR, &info)) {
+		memcpy(names, MOUNT_STATE_XATTR, sizeof(MOUNT_STATE_XATTR));
+		len = sizeof(MOUNT_STATE_XATTR);
 	}
-	if (dir_value(dir, ERROR_XATTR, &info)) {
-		memcpy(names + len, ERROR_XATTR, sizeof(ERROR_XATTR));
-		len += sizeof(ERROR_XATTR);
+	if (dir_value(dir, MOUNT_ERROR_XATTR, &info)) {
+		memcpy(names + len, MOUNT_ERROR_XATTR, sizeof(MOUNT_ERROR_XATTR));
+		len += sizeof(MOUNT_ERROR_XATTR);
 	}
 	reply_value(req, names, len, size);
 }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* larder cat: a file's bytes on stdout, through the cache, without a mount. */
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "cli/cli.h"
+#include "format/catalog.h"
+
+#define STEP_BYTES (1u << 20)
+
+static int write_pieces(const struct read_result *result, char *buffer, struct err *err)
+{
+	for (unsigned i = 0; i < result->count; i++) {
+		const struct read_piece *piece = &result->pieces[i];
+		const void *data = piece->memory;
+		int r;
+
+		if (piece->fd >= 0) {
+			ssize_t n = pread_full(piece->fd, buffer, piece->len, piece->fd_offset);
+
+			if (n != (ssize_t)piece->len)
+				return err_set(err, EIO, "cannot read the cache");
+			data = buffer;
+		}
+		r = write_full(STDOUT_FILENO, data, piece->len);
+		if (r < 0)
+			return err_set(err, -r, "cannot write: %s", strerror(-r));
+	}
+	return 0;
+}
+
+static int copy_file(struct cli_source *source, struct err *err)
+{
+	_cleanup_free_ char *buffer = malloc(STEP_BYTES);
+	uint64_t offset = 0;
+	int r = buffer ? 0 : err_set(err, ENOMEM, "out of memory");
+
+	while (r == 0 && offset < source->attr.size) {
+		struct read_result result;
+
+		r = CLI_WAIT(source, snapshot_read(source->snapshot, source->attr.number, offset,
+						   STEP_BYTES, CLI_WAITER(source), &result, err));
+		if (r < 0)
+			break;
+		if (result.len == 0)
+			r = err_set(err, EIO, "ends before its size");
+		else
+			r = write_pieces(&result, buffer, err);
+		offset += result.len;
+		read_result_release(&result);
+	}
+	return r;
+}
+
+static int print_file(struct cli *cli, const char *text, struct err *err)
+{
+	struct cli_source source;
+	int r = cli_source_open(cli, text, &source, err);
+
+	if (r < 0)
+		return r;
+	if (source.attr.type == ENTRY_DIRECTORY)
+		r = err_set(err, EISDIR, "is a directory");
+	else if (source.attr.type == ENTRY_SYMLINK)
+		r = err_set(err, ELOOP, "is a symlink; see where it leads with larder ls -l");
+	else
+		r = copy_file(&source, err);
+	cli_source_close(&source);
+	return r < 0 ? err_prefix(err, r, "'%s'", text) : 0;
+}
+
+int cmd_cat(int argc, char **argv)
+{
+	const struct cli_command command = {
+		.name = "cat",
+		.usage = "larder cat SOURCE:PATH...",
+		.summary = "Write files of a dataset to standard output without mounting it.",
+		.operands_min = 1,
+		.operands_max = SIZE_MAX,
+	};
+	struct err err = { 0 };
+	struct cli cli;
+	int code = cli_begin(&cli, &command, argc, argv);
+
+	if (code == 0) {
+		int r = 0;
+
+		for (size_t i = 0; r == 0 && i < cli.options.operands.count; i++)
+			r = print_file(&cli, cli.options.operands.items[i], &err);
+		code = CLI_EXIT(r < 0 ? cli_fail("cat", r, &err) : CLI_DONE);
+	}
+	cli_end(&cli);
+	return code - 1;
+}

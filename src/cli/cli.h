@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_CLI_CLI_H
+#define LARDER_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/options.h"
+#include "base/vec.h"
+#include "dataset/dataset.h"
+
+/* Exit codes of every command. */
+#define CLI_DONE 0
+#define CLI_FAILED 1
+#define CLI_USAGE 2
+
+/* One file per command. argv[0] is the command's name. */
+int cmd_cat(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_du(int argc, char **argv);
+int cmd_gc(int argc, char **argv);
+int cmd_keygen(int argc, char **argv);
+int cmd_log(int argc, char **argv);
+int cmd_ls(int argc, char **argv);
+int cmd_mount(int argc, char **argv);
+int cmd_mount_helper(int argc, char **argv); /* mount.larder(8) */
+int cmd_publish(int argc, char **argv);
+int cmd_rollback(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+int cmd_tag(int argc, char **argv);
+int cmd_umount(int argc, char **argv);
+
+/* ---- messages: "larder COMMAND: text" on stderr */
+int cli_fail(const char *command, int result, const struct err *err); /* CLI_FAILED */
+int cli_usage(const char *command, const char *format, ...) /* CLI_USAGE */
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- what the commands that touch a cache or a source have in common */
+#define CLI_CONFIG "/etc/larder/larder.conf"
+
+struct settings {
+	/* command line only */
+	char *config;
+	char *debug;
+	bool want_help;
+	/* [larder] */
+	char *cache;
+	struct option_space size, min_free;
+	struct option_list keys;
+	bool insecure;
+	int expired; /* 0 serve, 1 refuse */
+	uint64_t timeout_ms, refresh_ms, buffer_bytes;
+	char *proxy, *ca;
+	/* of mounts */
+	bool allow_other, allow_root, noexec, default_permissions, remount;
+	uint64_t uid, gid, read_ahead_bytes, max_read;
+	char *context, *fsname, *subtype;
+};
+
+/* A section of the configuration, or what SOURCE named. */
+struct cli_dataset {
+	char *name; /* the section's: the directory under the mount point */
+	struct options options;
+	struct option_list mirrors, keys;
+	char *remote_name, *tag;
+	bool insecure;
+	int expired;
+};
+
+struct cli {
+	const char *command;
+	struct options options;
+	struct settings settings;
+	struct option_def *hidden; /* mount's options, for files of other commands */
+	VEC(struct cli_dataset *) datasets;
+	VEC(char *) strings; /* made here, freed at the end */
+};
+
+struct cli_command {
+	const char *name, *usage, *summary;
+	const struct option_def *options; /* its own, or NULL */
+	void *target;
+	bool is_mount;      /* shows mount's options */
+	bool is_helper;     /* arguments as mount(8) passes them */
+	size_t operands_min, operands_max;
+};
+
+/*
+ * Parse the arguments and read the configuration. 0, or an exit code + 1
+ * when the command is over (--help, a fault, already reported).
+ */
+int cli_begin(struct cli *cli, const struct cli_command *command, int argc, char **argv);
+void cli_end(struct cli *cli);
+/* Whether cli_begin's or another result means "leave with that - 1". */
+#define CLI_EXIT(code) ((code) + 1)
+
+/* A path as the serving process needs it: absolute, owned by cli. URLs stay. */
+const char *cli_absolute(struct cli *cli, const char *path);
+char *cli_keep(struct cli *cli, char *string); /* cli frees it; NULL passes */
+
+/* An empty section of this name; NULL with err set. */
+struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name, struct err *err);
+/* The node's options from the settings. */
+int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err);
+/* The options of a configured or named dataset; strings live as long as cli. */
+int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
+			struct dataset_options *ret, struct err *err);
+/* MIRROR#NAME[@TAG], or a configured dataset's name. */
+int cli_dataset_find(struct cli *cli, const char *source, struct cli_dataset **ret,
+		     struct err *err);
+/* Text fit to show: no user, password or query of a URL. malloc */
+char *cli_redact(const char *source);
+
+/* ---- looking into a source without a mount */
+struct cli_source {
+	struct node *node;
+	struct blocking_waiter *waiter;
+	struct dataset *dataset;
+	struct snapshot *snapshot;
+	char *path;       /* below the root, "" for it */
+	struct entry_attr attr;
+};
+/* SOURCE[:PATH] */
+int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret, struct err *err);
+void cli_source_close(struct cli_source *source);
+/* Make a call that may park until it has its result. */
+#define CLI_WAIT(source, call)                                                \
+	({                                                                    \
+		int wait_result_;                                             \
+		while ((wait_result_ = (call)) == DATASET_PARKED)             \
+			waiter_block((source)->waiter);                       \
+		wait_result_;                                                 \
+	})
+#define CLI_WAITER(source) blocking_waiter_get((source)->waiter)
+
+/* ---- printing */
+/* A name: as it is when stdout is not a terminal, else printable. */
+void cli_print_name(const char *name, size_t len);
+/* "text" with escapes; bytes that are no UTF-8 as \ufffd. */
+void cli_print_json(const char *text, size_t len);
+
+#endif

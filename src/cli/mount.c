@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * larder mount, and the same for mount(8): arguments become mount_options, everything that can be
+ * refused at once is, then a child serves. Paths are made absolute before the child
+ * leaves for "/".
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "mount/mount.h"
+
+/* SOURCE of a mount that shows the whole configuration. */
+#define WHOLE "larder"
+/* What a start may take beyond the reader's time-out. */
+#define START_EXTRA_MS 10000u
+
+/* Exit codes mount(8) hands on. */
+#define HELPER_USAGE 1
+#define HELPER_SYSTEM 2
+#define HELPER_FAILED 32
+
+struct mount_command {
+	bool is_foreground, want_fstab, want_values;
+};
+
+static const struct option_def own_options[] = {
+	{ .name = "foreground", .letter = 'f', .type = OPTION_BOOL, .places = OPTION_ARGV,
+	  .offset = offsetof(struct mount_command, is_foreground),
+	  .help = "serve in this process, log to stderr" },
+	{ .name = "fstab", .type = OPTION_BOOL, .places = OPTION_ARGV,
+	  .offset = offsetof(struct mount_command, want_fstab),
+	  .help = "print the line for /etc/fstab and leave" },
+	{ .name = "print-config", .type = OPTION_BOOL, .places = OPTION_ARGV,
+	  .offset = offsetof(struct mount_command, want_values),
+	  .help = "print every setting and where it is from, and leave" },
+	{ 0 },
+};
+
+/* ---- to mount_options */
+
+struct request {
+	struct cli *cli;
+	const char *source, *mountpoint; /* as typed; source NULL or WHOLE: everything */
+	struct mount_options options;
+	struct mount_dataset *datasets;
+	struct mount_guard *guards;
+	size_t guard_count, guard_capacity;
+	bool is_foreground;
+};
+
+static bool is_whole(const char *source)
+{
+	return !source || strcmp(source, WHOLE) == 0;
+}
+
+static void guard(struct request *request, const char *what, const char *path)
+{
+	if (path && starts_with(path, "file://"))
+		path += strlen("file://");
+	if (path && path[0] == '/' && request->guard_count < request->guard_capacity)
+		request->guards[request->guard_count++] =
+			(struct mount_guard){ .what = what, .path = path };
+}
+
+static int add_dataset(struct request *request, struct cli_dataset *dataset, struct err *err)
+{
+	struct mount_options *options = &request->options;
+	struct mount_dataset *added = &request->datasets[options->dataset_count];
+	int r = cli_dataset_options(request->cli, dataset, &added->options, err);
+
+	if (r < 0)
+		return r;
+	added->path = dataset->name;
+	options->dataset_count++;
+	for (size_t i = 0; i < added->options.mirror_count; i++)
+		guard(request, "mirror", added->options.mirrors[i]);
+	for (size_t i = 0; i < added->options.key_count; i++)
+		guard(request, "key file", added->options.key_files[i]);
+	return 0;
+}
+
+static size_t guards_needed(const struct cli *cli)
+{
+	size_t count = 3 + 2 * cli->settings.keys.count;
+
+	for (size_t i = 0; i < cli->datasets.count; i++) {
+		const struct cli_dataset *dataset = cli->datasets.items[i];
+
+		count += dataset->mirrors.count + dataset->keys.count + cli->settings.keys.count;
+	}
+	return count;
+}
+
+static int choose_datasets(struct request *request, struct err *err)
+{
+	struct cli *cli = request->cli;
+	struct cli_dataset *only = NULL;
+	int r = 0;
+
+	if (!is_whole(request->source)) {
+		r = cli_dataset_find(cli, request->source, &only, err);
+		if (r < 0)
+			return r;
+	} else if (!cli->datasets.count) {
+		return err_set(err, EINVAL, "no dataset is configured in '%s'",
+			       cli->settings.config ?: CLI_CONFIG);
+	}
+	request->guard_capacity = guards_needed(cli);
+	request->guards = calloc(request->guard_capacity, sizeof(*request->guards));
+	request->datasets = calloc(cli->datasets.count, sizeof(*request->datasets));
+	cli_keep(cli, (char *)request->guards);
+	cli_keep(cli, (char *)request->datasets);
+	if (!request->guards || !request->datasets)
+		return err_set(err, ENOMEM, "out of memory");
+	if (only)
+		return add_dataset(request, only, err);
+	for (size_t i = 0; r == 0 && i < cli->datasets.count; i++)
+		r = add_dataset(request, cli->datasets.items[i], err);
+	return r;
+}
+
+static int set_filesystem(struct request *request, struct err *err)
+{
+	struct cli *cli = request->cli;
+	const struct settings *settings = &cli->settings;
+	struct mount_options *options = &request->options;
+
+	options->source = settings->fsname ?:
+			  is_whole(request->source) ?
+					     WHOLE :
+					     cli_keep(cli, cli_redact(request->source));
+	options->mountpoint = cli_absolute(cli, request->mountpoint);
+	options->is_single = !is_whole(request->source);
+	options->allow_other = options_is_set(&cli->options, "allow_other") ?
+				       settings->allow_other :
+				       geteuid() == 0;
+	options->allow_root = settings->allow_root;
+	options->noexec = settings->noexec;
+	options->has_uid = options_is_set(&cli->options, "uid");
+	options->has_gid = options_is_set(&cli->options, "gid");
+	options->uid = (uid_t)settings->uid;
+	options->gid = (gid_t)settings->gid;
+	options->read_ahead_bytes = settings->read_ahead_bytes;
+	options->context = settings->context;
+	return options->source && options->mountpoint ? 0 :
+							err_set(err, ENOMEM, "out of memory");
+}
+
+static int prepare(struct request *request, struct err *err)
+{
+	struct mount_options *options = &request->options;
+	int r = choose_datasets(request, err);
+
+	if (r == 0)
+		r = set_filesystem(request, err);
+	if (r == 0)
+		r = cli_node_options(request->cli, &options->node, err);
+	if (r < 0)
+		return r;
+	guard(request, "cache directory", options->node.cache_dir);
+	guard(request, "certificate file", options->node.ca_file);
+	guard(request, "configuration", cli_absolute(request->cli, request->cli->settings.config));
+	options->datasets = request->datasets;
+	options->guards = request->guards;
+	options->guard_count = request->guard_count;
+	return 0;
+}
+
+/* ---- serving */
+
+static void on_ready(void *arg, const char *line)
+{
+	daemon_ready(arg, line);
+}
+
+static void on_tick(void *arg, const char *line)
+{
+	daemon_tick(arg, line);
+}
+
+static int serve(void *arg, struct daemon *daemon, struct err *err)
+{
+	struct mount_status status = { .ready = on_ready, .tick = on_tick, .arg = daemon };
+
+	return mount_run(arg, &status, err);
+}
+
+static int run(struct request *request, struct err *err)
+{
+	int r = mount_check(&request->options, err);
+
+	if (r < 0)
+		return r;
+	return daemon_run(request->is_foreground,
+			  request->options.node.timeout_ms + START_EXTRA_MS, serve,
+			  &request->options, err);
+}
+
+/* ---- --print-config, --fstab */
+
+static void print_values(struct cli *cli)
+{
+	printf("[larder]\n");
+	options_print_values(&cli->options, stdout);
+	for (size_t i = 0; i < cli->datasets.count; i++) {
+		printf("\n[%s]\n", cli->datasets.items[i]->name);
+		options_print_values(&cli->datasets.items[i]->options, stdout);
+	}
+}
+
+/* fstab(5): blanks and backslashes as octal, and no '#' at the start. */
+static void print_fstab_word(const char *word)
+{
+	for (const char *at = word; *at; at++) {
+		bool is_special = *at == ' ' || *at == '\t' || *at == '\n' || *at == '\\' ||
+				  (*at == '#' && at == word);
+
+		if (is_special)
+			printf("\\%03o", (unsigned)(unsigned char)*at);
+		else
+			putchar(*at);
+	}
+}
+
+static int print_fstab_option(const struct option_def *def, const char *value)
+{
+	struct buf word;
+	int r;
+
+	buf_init(&word, 65536);
+	bool is_quoted = strpbrk(value, ",\"\\") != NULL;
+	r = buf_printf(&word, def->type == OPTION_BOOL ? "%s" : "%s=%s", def->name,
+		       is_quoted ? "\"" : "");
+	for (const char *at = value; r == 0 && def->type != OPTION_BOOL && *at; at++) {
+		if (*at == '"' || *at == '\\')
+			r = buf_append(&word, "\\", 1);
+		if (r == 0)
+			r = buf_append(&word, at, 1);
+	}
+	if (r == 0 && def->type != OPTION_BOOL && is_quoted)
+		r = buf_append(&word, "\"", 1);
+	if (r == 0)
+		r = buf_append(&word, "", 1);
+	if (r == 0) {
+		putchar(',');
+		print_fstab_word((const char *)word.data);
+	}
+	buf_release(&word);
+	return r;
+}
+
+static bool is_path_option(const char *name)
+{
+	return !strcmp(name, "cache") || !strcmp(name, "key") || !strcmp(name, "ca") ||
+	       !strcmp(name, "config");
+}
+
+/* What was typed here; what the files say stays there. */
+static void print_fstab(struct request *request)
+{
+	struct cli *cli = request->cli;
+	const char *source = is_whole(request->source) ? WHOLE :
+							 cli_absolute(cli, request->source);
+
+	print_fstab_word(source);
+	putchar(' ');
+	print_fstab_word(cli_absolute(cli, request->mountpoint));
+	printf(" larder nofail");
+	for (size_t i = 0; i < cli->options.slots.count; i++) {
+		const struct option_slot *slot = &cli->options.slots.items[i];
+
+		if ((slot->place != OPTION_LISTED && slot->place != OPTION_ARGV) ||
+		    slot->def->type == OPTION_WORDS ||
+		    (slot->def->places == OPTION_ARGV && strcmp(slot->def->name, "config")))
+			continue;
+		for (size_t j = 0; j < slot->sources.count; j++) {
+			const char *value = slot->sources.items[j].text;
+
+			print_fstab_option(slot->def, is_path_option(slot->def->name) ?
+							      cli_absolute(cli, value) :
+							      value);
+		}
+	}
+	printf(" 0 0\n");
+}
+
+/* ---- commands */
+
+int cmd_mount(int argc, char **argv)
+{
+	struct mount_command own = { 0 };
+	const struct cli_command command = {
+		.name = "mount",
+		.usage = "larder mount [OPTION...] [SOURCE] MOUNTPOINT",
+		.summary = "Mount a dataset, or without SOURCE every configured one. SOURCE is\n"
+			   "MIRROR#NAME or the name of a configured dataset.",
+		.options = own_options,
+		.target = &own,
+		.is_mount = true,
+		.operands_max = 2,
+	};
+	struct err err = { 0 };
+	struct cli cli;
+	int code = cli_begin(&cli, &command, argc, argv);
+
+	if (code) {
+		cli_end(&cli);
+		return code - 1;
+	}
+	size_t count = cli.options.operands.count;
+	struct request request = {
+		.cli = &cli,
+		.source = count == 2 ? cli.options.operands.items[0] : NULL,
+		.mountpoint = count ? cli.options.operands.items[count - 1] : NULL,
+		.is_foreground = own.is_foreground,
+	};
+	code = CLI_DONE;
+	if (own.want_values) {
+		print_values(&cli);
+	} else if (!request.mountpoint) {
+		code = cli_usage("mount", "where to? MOUNTPOINT is missing");
+	} else if (own.want_fstab) {
+		print_fstab(&request);
+	} else {
+		int r = prepare(&request, &err);
+
+		if (r == 0)
+			r = run(&request, &err);
+		if (r < 0)
+			code = cli_fail("mount", r, &err);
+	}
+	cli_end(&cli);
+	return code;
+}
+
+/* mount.larder SOURCE DIR [-sfnv] [-o LIST] [-N NAMESPACE] [-t TYPE] */
+struct helper_command {
+	bool is_sloppy, is_fake, is_quiet_table, is_verbose;
+	char *type, *namespace;
+};
+
+static const struct option_def helper_options[] = {
+	{ .name = "sloppy", .letter = 's', .type = OPTION_BOOL, .places = OPTION_ARGV,
+	  .offset = offsetof(struct helper_command, is_sloppy),
+	  .help = "ignore unknown options" },
+	{ .name = "fake", .letter = 'f', .type = OPTION_BOOL, .places = OPTION_ARGV,
+	  .offset = offsetof(struct helper_command, is_fake),
+	  .help = "check everything, mount nothing" },
+	{ .name = "no-mtab", .letter = 'n', .type = OPTION_BOOL, .places = OPTION_ARGV,
+	  .offset = offsetof(struct helper_command, is_quiet_table), .help = "ignored" },
+	{ .name = "verbose", .letter = 'v', .type = OPTION_BOOL, .places = OPTION_ARGV,
+	  .offset = offsetof(struct helper_command, is_verbose), .help = "ignored" },
+	{ .name = "types", .letter = 't', .type = OPTION_STRING, .places = OPTION_ARGV,
+	  .offset = offsetof(struct helper_command, type), .value = "TYPE", .help = "ignored" },
+	{ .name = "namespace", .letter = 'N', .type = OPTION_STRING, .places = OPTION_ARGV,
+	  .offset = offsetof(struct helper_command, namespace), .value = "NS",
+	  .help = "ignored" },
+	{ 0 },
+};
+
+static int helper_code(int r)
+{
+	switch (-r) {
+	case EINVAL:
+		return HELPER_USAGE;
+	case ENOMEM:
+	case EAGAIN:
+	case EMFILE:
+	case ENFILE:
+		return HELPER_SYSTEM;
+	default:
+		return HELPER_FAILED;
+	}
+}
+
+static int helper_run(struct cli *cli, const struct helper_command *own)
+{
+	struct request request = {
+		.cli = cli,
+		.source = cli->options.operands.items[0],
+		.mountpoint = cli->options.operands.items[1],
+	};
+	struct err err = { 0 };
+	int r;
+
+	if (cli->settings.remount) {
+		r = mount_reload(request.mountpoint, &err);
+	} else {
+		r = prepare(&request, &err);
+		if (r == 0)
+			r = own->is_fake ? mount_check(&request.options, &err) :
+					   run(&request, &err);
+	}
+	if (r < 0)
+		fprintf(stderr, "mount.larder: %s\n", err_text(&err, r));
+	return r < 0 ? helper_code(r) : 0;
+}
+
+int cmd_mount_helper(int argc, char **argv)
+{
+	struct helper_command own = { 0 };
+	const struct cli_command command = {
+		.name = "mount.larder",
+		.usage = "mount.larder SOURCE MOUNTPOINT [-sfnv] [-o LIST]",
+		.summary = "The helper of mount(8). SOURCE \"larder\": every configured dataset.",
+		.options = helper_options,
+		.target = &own,
+		.is_mount = true,
+		.is_helper = true,
+		.operands_min = 2,
+		.operands_max = 2,
+	};
+	struct cli cli;
+	int code = cli_begin(&cli, &command, argc, argv);
+
+	if (code) /* a usage error is 1 for mount(8) */
+		code = code - 1 == CLI_DONE ? 0 : HELPER_USAGE;
+	else
+		code = helper_run(&cli, &own);
+	cli_end(&cli);
+	return code;
+}
