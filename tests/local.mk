@@ -13,8 +13,11 @@ unit_tests = \
 	%D%/unit/test-chunker \
 	%D%/unit/test-codec \
 	%D%/unit/test-digest \
+	%D%/unit/test-fetch \
+	%D%/unit/test-fetch-files \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
+	%D%/unit/test-log \
 	%D%/unit/test-options \
 	%D%/unit/test-origins \
 	%D%/unit/test-pack \
@@ -33,24 +36,32 @@ check_LIBRARIES += %D%/unit/libunit.a
 	%D%/unit/catalog-model.c \
 	%D%/unit/catalog-model.h \
 	%D%/unit/data.h \
+	%D%/unit/origin-server.c \
+	%D%/unit/origin-server.h \
 	$(NULL)
 %C%_unit_libunit_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 
 fuzz_targets = \
+	%D%/fuzz/fuzz-answer \
 	%D%/fuzz/fuzz-catalog \
 	%D%/fuzz/fuzz-codec \
+	%D%/fuzz/fuzz-config \
 	%D%/fuzz/fuzz-head \
 	%D%/fuzz/fuzz-pack \
 	%D%/fuzz/fuzz-places \
 	%D%/fuzz/fuzz-recipe \
+	%D%/fuzz/fuzz-source \
 	$(NULL)
 
+%C%_fuzz_fuzz_answer_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_catalog_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_codec_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_config_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_head_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_pack_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_places_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_recipe_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_source_LDADD = $(FUZZ_LIBS)
 
 dist_check_SCRIPTS += \
 	%D%/check-help.sh \
@@ -82,6 +93,9 @@ endif
 # The default for test programs, whose source is their name with .c.
 LDADD = %D%/unit/libunit.a $(CORE_LIBS) $(CMOCKA_LIBS)
 AM_DEFAULT_SOURCE_EXT = .c
+
+# A disk that hangs.
+%C%_unit_test_fetch_files_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread_full
 
 # Tests use it; it is none.
 check_PROGRAMS += %D%/httpd
