@@ -73,10 +73,13 @@ dist_check_SCRIPTS += \
 
 # Sourced by tests, or read by them.
 EXTRA_DIST += \
+	%D%/compare-trees.py \
 	%D%/data \
 	%D%/fuzz/corpus \
 	%D%/lib.sh \
+	%D%/make-tree.py \
 	%D%/run-test \
+	%D%/traffic.sh \
 	$(NULL)
 
 # ----------------------------------------------------------------------------
@@ -97,8 +100,12 @@ AM_DEFAULT_SOURCE_EXT = .c
 # A disk that hangs.
 %C%_unit_test_fetch_files_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread_full
 
-# Tests use it; it is none.
-check_PROGRAMS += %D%/httpd
+# Tests use them; they are none.
+check_PROGRAMS += \
+	%D%/httpd \
+	%D%/random-reads \
+	%D%/stamped \
+	$(NULL)
 
 check_PROGRAMS += $(fuzz_targets)
 if !FUZZING
