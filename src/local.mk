@@ -52,14 +52,23 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/space.h \
 	%D%/cache/units.c \
 	%D%/cli/cat.c \
+	%D%/cli/check.c \
 	%D%/cli/cli.h \
 	%D%/cli/du.c \
+	%D%/cli/gc.c \
+	%D%/cli/keygen.c \
+	%D%/cli/log.c \
 	%D%/cli/ls.c \
+	%D%/cli/mirror-command.c \
+	%D%/cli/mirror-command.h \
 	%D%/cli/mount.c \
 	%D%/cli/print.c \
+	%D%/cli/publish.c \
+	%D%/cli/rollback.c \
 	%D%/cli/settings.c \
 	%D%/cli/sources.c \
 	%D%/cli/status.c \
+	%D%/cli/tag.c \
 	%D%/cli/umount.c \
 	%D%/dataset/ahead.c \
 	%D%/dataset/blob.c \
@@ -173,8 +182,17 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/xattr.c \
 	%D%/publish/blob.c \
 	%D%/publish/blob.h \
+	%D%/publish/check.c \
 	%D%/publish/chunk-index.c \
 	%D%/publish/chunk-index.h \
+	%D%/publish/file-digest.c \
+	%D%/publish/file-digest.h \
+	%D%/publish/gc.c \
+	%D%/publish/heads.c \
+	%D%/publish/heads.h \
+	%D%/publish/history.c \
+	%D%/publish/inventory.c \
+	%D%/publish/inventory.h \
 	%D%/publish/lease.c \
 	%D%/publish/lease.h \
 	%D%/publish/mirror-store.c \
@@ -186,12 +204,24 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/pack-writer.h \
 	%D%/publish/parallel.c \
 	%D%/publish/parallel.h \
+	%D%/publish/pipeline.c \
+	%D%/publish/pipeline.h \
 	%D%/publish/placing.c \
 	%D%/publish/placing.h \
+	%D%/publish/publish.c \
+	%D%/publish/publish.h \
+	%D%/publish/reach.c \
+	%D%/publish/reach.h \
 	%D%/publish/reader.c \
 	%D%/publish/reader.h \
+	%D%/publish/salvage.c \
+	%D%/publish/salvage.h \
 	%D%/publish/shared-cut.c \
 	%D%/publish/shared-cut.h \
+	%D%/publish/ticker.c \
+	%D%/publish/ticker.h \
+	%D%/publish/tree-writer.c \
+	%D%/publish/tree-writer.h \
 	%D%/publish/walk.c \
 	%D%/publish/walk.h \
 	%D%/source/mirror.c \

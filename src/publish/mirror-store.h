@@ -62,6 +62,7 @@ struct stored_file {
 	struct digest digest; /* from the name */
 	uint64_t size;
 	int64_t mtime;
+	bool is_reached; /* by a head; set by reach.c */
 };
 struct stored_files {
 	VEC(struct stored_file) list; /* sorted by digest */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * larder check MIRROR: every byte of a mirror against its digests.
+ */
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/text.h"
+#include "base/vec.h"
+#include "cli/cli.h"
+#include "cli/mirror-command.h"
+#include "publish/publish.h"
+
+#define REDRAW_EVERY_MS 200u
+#define LISTED_MAX 10000u /* faults; the rest is counted */
+
+struct fault {
+	char *path, *text;
+};
+
+struct arguments {
+	bool json;
+	uint64_t threads;
+};
+
+#define AT(member) .offset = offsetof(struct arguments, member)
+static const struct option_def check_options_table[] = {
+	{ .name = "threads", .type = OPTION_COUNT, AT(threads), .value = "N",
+	  .min = 1, .max = 256, .places = OPTION_ARGV,
+	  .help = "work on so many threads (default: one for each processor)" },
+	{ .name = "json", .type = OPTION_BOOL, AT(json), .places = OPTION_ARGV,
+	  .help = "print JSON" },
+	{ 0 },
+};
+#undef AT
+
+struct display {
+	bool is_terminal;
+	uint64_t start_ms, next_ms;
+	struct progress_rate rate;
+	VEC(struct fault) faults;
+};
+
+static void add_fault(void *arg, const char *path, const char *text)
+{
+	struct display *display = arg;
+	struct fault *fault;
+
+	if (display->faults.count >= LISTED_MAX)
+		return;
+	fault = vec_push(&display->faults);
+	if (!fault)
+		return;
+	fault->path = strdup(path);
+	fault->text = strdup(text);
+}
+
+static void show(void *arg, uint64_t bytes, uint64_t total)
+{
+	struct display *display = arg;
+	char done[FORMAT_MAX], all[FORMAT_MAX], rate[FORMAT_MAX], line[160];
+	uint64_t now = now_ms() - display->start_ms;
+
+	if (!display->is_terminal || now < display->next_ms)
+		return;
+	display->next_ms = now + REDRAW_EVERY_MS;
+	progress_rate_add(&display->rate, now, bytes);
+	snprintf(line, sizeof(line), "%3d %%  %s of %s  %s/s   %zu faults",
+		 total ? (int)((double)bytes * 100 / (double)total) : 0,
+		 format_size(bytes, done), format_size(total, all),
+		 format_size((uint64_t)(display->rate.bytes_per_ms * 1000),
+			     rate),
+		 display->faults.count);
+	redraw(line);
+}
+
+static void print_text(const struct display *display,
+		       const struct check_result *result)
+{
+	char bytes[FORMAT_MAX];
+
+	if (result->bad)
+		printf("damaged: %" PRIu64 " faults\n", result->bad);
+	else
+		printf("ok\n");
+	for (size_t i = 0; i < display->faults.count; i++)
+		printf("  %s: %s\n", display->faults.items[i].path,
+		       display->faults.items[i].text);
+	if (result->bad > display->faults.count)
+		printf("  and %" PRIu64 " more\n",
+		       result->bad - display->faults.count);
+	printf("  %" PRIu64 " heads, %" PRIu64 " objects, %" PRIu64
+	       " places, %" PRIu64 " packs, %s read\n",
+	       result->heads, result->objects, result->places, result->packs,
+	       format_size(result->bytes, bytes));
+	if (result->unreferenced_packs)
+		printf("  %" PRIu64 " packs are of no head: larder gc removes them\n",
+		       result->unreferenced_packs);
+	if (result->bad)
+		printf("  remove the damaged files and publish the tree again to put back what is missing\n");
+}
+
+static void print_json(const struct display *display,
+		       const struct check_result *result)
+{
+	printf("{\"format\": 1, \"ok\": %s, \"fault_count\": %" PRIu64
+	       ", \"heads\": %" PRIu64 ", \"objects\": %" PRIu64
+	       ", \"places\": %" PRIu64 ", \"packs\": %" PRIu64
+	       ", \"unreferenced_packs\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"faults\": [",
+	       result->bad ? "false" : "true", result->bad, result->heads,
+	       result->objects, result->places, result->packs,
+	       result->unreferenced_packs, result->bytes);
+	for (size_t i = 0; i < display->faults.count; i++) {
+		printf("%s\n  {", i ? "," : "");
+		print_json_member("path", display->faults.items[i].path ?: "");
+		printf(", ");
+		print_json_member("fault", display->faults.items[i].text ?: "");
+		printf("}");
+	}
+	printf("%s]}\n", display->faults.count ? "\n" : "");
+}
+
+static int check(const struct arguments *arguments, const char *mirror)
+{
+	struct display display = {
+		.is_terminal = can_redraw(),
+		.start_ms = now_ms(),
+	};
+	const struct check_options options = {
+		.mirror = mirror,
+		.threads = (unsigned int)arguments->threads,
+		.report = add_fault,
+		.progress = show,
+		.arg = &display,
+		.stop = &stop_signal,
+	};
+	struct check_result result;
+	struct err err = { 0 };
+	int r;
+
+	stop_on_signals();
+	r = check_mirror(&options, &result, &err);
+	if (display.is_terminal)
+		redraw("");
+	if (r < 0)
+		r = cli_fail("check", r, &err);
+	else {
+		if (arguments->json)
+			print_json(&display, &result);
+		else
+			print_text(&display, &result);
+		r = result.bad ? CLI_FAILED : CLI_DONE;
+	}
+	for (size_t i = 0; i < display.faults.count; i++) {
+		free(display.faults.items[i].path);
+		free(display.faults.items[i].text);
+	}
+	vec_release(&display.faults);
+	return r;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	struct arguments arguments = { 0 };
+	const struct mirror_command command = {
+		.name = "check",
+		.usage = "larder check [--json] MIRROR",
+		.summary = "Check every object, places file and pack of a mirror against its digest.",
+		.options = check_options_table,
+		.target = &arguments,
+		.operands_min = 1,
+		.operands_max = 1,
+	};
+	struct options options;
+	int r = mirror_command_begin(&options, &command, argc, argv);
+
+	r = r ? r - 1 : check(&arguments, options.operands.items[0]);
+	options_release(&options);
+	return r;
+}

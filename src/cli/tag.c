@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * larder tag MIRROR NAME TAG: a name that stays on one snapshot.
+ */
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/mirror-command.h"
+#include "publish/publish.h"
+
+struct arguments {
+	char *key;
+	uint64_t serial;
+	bool is_forced, is_delete;
+};
+
+#define AT(member) .offset = offsetof(struct arguments, member)
+static const struct option_def tag_options[] = {
+	{ .name = "key", .letter = 'k', .type = OPTION_STRING, AT(key),
+	  .value = "FILE", .places = OPTION_ARGV,
+	  .help = "sign with this secret key" },
+	{ .name = "serial", .type = OPTION_COUNT, AT(serial), .value = "N",
+	  .places = OPTION_ARGV,
+	  .help = "tag that snapshot instead of the current one" },
+	{ .name = "force", .type = OPTION_BOOL, AT(is_forced),
+	  .places = OPTION_ARGV,
+	  .help = "move a tag, or leave it unsigned where the head is signed" },
+	{ .name = "delete", .type = OPTION_BOOL, AT(is_delete),
+	  .places = OPTION_ARGV, .help = "remove the tag" },
+	{ 0 },
+};
+#undef AT
+
+static int delete_tag(const char *const *operands)
+{
+	struct err err = { 0 };
+	int r = publish_untag(operands[0], operands[1], operands[2], &err);
+
+	if (r < 0)
+		return cli_fail("tag", r, &err);
+	printf("removed %s@%s\n", operands[1], operands[2]);
+	return CLI_DONE;
+}
+
+static int set_tag(const struct arguments *arguments,
+		   const char *const *operands)
+{
+	char digest[DIGEST_TEXT_MAX];
+	const struct secret_key *used;
+	struct secret_key key;
+	struct head head;
+	struct err err = { 0 };
+	int r = load_secret_key(arguments->key, &key, &used, &err);
+
+	if (r == 0)
+		r = publish_tag(operands[0], operands[1], operands[2],
+				arguments->serial, used, arguments->is_forced,
+				&head, &err);
+	secret_key_wipe(&key);
+	if (r < 0)
+		return cli_fail("tag", r, &err);
+	printf("tagged %s@%s serial %" PRIu64 " %s\n", head.dataset, head.tag,
+	       head.serial, digest_text(&head.catalog, digest));
+	return CLI_DONE;
+}
+
+int cmd_tag(int argc, char **argv)
+{
+	struct arguments arguments = { 0 };
+	const struct mirror_command command = {
+		.name = "tag",
+		.usage = "larder tag [-k KEY] [--serial N] MIRROR NAME TAG",
+		.summary = "Give a snapshot a name that stays on it, and keep it from gc.",
+		.options = tag_options,
+		.target = &arguments,
+		.operands_min = 3,
+		.operands_max = 3,
+	};
+	struct options options;
+	int r = mirror_command_begin(&options, &command, argc, argv);
+
+	if (r)
+		r = r - 1;
+	else if (arguments.is_delete)
+		r = delete_tag(options.operands.items);
+	else
+		r = set_tag(&arguments, options.operands.items);
+	options_release(&options);
+	return r;
+}

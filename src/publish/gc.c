@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Removing what no kept head reaches.
+ *
+ * Marks come from the heads; whatever is young is spared as well, since a
+ * publish that is still to be resumed has no head yet. Nothing is removed if
+ * anything reachable is missing or damaged: then the marks cannot be trusted.
+ * The order is heads, places, objects, packs, so that a gc that is killed
+ * leaves nothing that points at what is gone.
+ *
+ * A pack is removed only when all of it is dead; rewriting packs that are
+ * mostly dead is reported, not done.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "format/places.h"
+#include "publish/inventory.h"
+#include "publish/lease.h"
+#include "publish/pack-tables.h"
+#include "publish/publish.h"
+#include "publish/reach.h"
+#include "publish/ticker.h"
+#include "source/source.h"
+
+DEFINE_CLEANUP(struct mirror *, mirror_close);
+
+/* Which records of a pack are live. */
+struct live {
+	uint8_t *bits;
+	size_t bytes;
+	uint64_t live_bytes;
+	bool is_spared; /* all of it, for a young places file */
+};
+
+struct gc {
+	const struct gc_options *options;
+	const struct mirror *mirror;
+	struct inventory inventory;
+	struct live *packs; /* as in the inventory */
+	int64_t now;        /* by the mirror's clock */
+	struct gc_result result;
+	uint64_t bad;
+	struct err first_bad;
+	bool is_out_of_memory;
+	_Atomic int stop_result; /* set by the ticker */
+	struct err stop_err;     /* before stop_result */
+};
+
+/* Marking. */
+
+static void mark_bad(void *arg, const char *path, const char *text)
+{
+	struct gc *gc = arg;
+
+	if (gc->bad++ == 0)
+		err_set(&gc->first_bad, EBADMSG, "%s: %s", path, text);
+}
+
+static void mark_chunk(void *arg, uint32_t pack, uint32_t position,
+		       const struct pack_record *record)
+{
+	struct gc *gc = arg;
+	struct live *live = &gc->packs[pack];
+	size_t byte = position / 8;
+	uint8_t bit = (uint8_t)(1u << position % 8);
+
+	if (byte >= live->bytes) {
+		size_t wanted = byte < 128 ? 256 : 2 * byte;
+		uint8_t *grown = realloc(live->bits, wanted);
+
+		if (!grown) {
+			gc->is_out_of_memory = true;
+			return;
+		}
+		memset(grown + live->bytes, 0, wanted - live->bytes);
+		live->bits = grown;
+		live->bytes = wanted;
+	}
+	if (live->bits[byte] & bit)
+		return;
+	live->bits[byte] |= bit;
+	live->live_bytes += record->stored_bytes;
+}
+
+/*
+ * A past head is kept while it may still be mounted: it counts from the
+ * day it was replaced, which is the time of the next one.
+ */
+static bool is_kept(const struct gc *gc, size_t i)
+{
+	const struct stored_heads *heads = &gc->inventory.heads;
+	const struct stored_head *stored = &heads->list.items[i];
+	const struct stored_head *next = stored + 1;
+
+	if (stored->kind != HEAD_HISTORY)
+		return true;
+	if (i + 1 == heads->list.count || next->kind != HEAD_HISTORY ||
+	    strcmp(next->head.dataset, stored->head.dataset) != 0)
+		return true;
+	return next->head.time >= wall_seconds() - (int64_t)gc->options->keep_s;
+}
+
+static int mark_heads(struct gc *gc, struct err *err)
+{
+	static const struct reach_ops ops = {
+		.chunk = mark_chunk,
+		.bad = mark_bad,
+	};
+	struct reach *reach = reach_new(&gc->inventory, &ops, gc);
+	int r = reach ? 0 : err_set(err, ENOMEM, "out of memory");
+
+	for (size_t i = 0; i < gc->inventory.heads.list.count && r == 0; i++) {
+		const struct stored_head *stored =
+			&gc->inventory.heads.list.items[i];
+
+		if (stored->result < 0)
+			r = err_set(err, EBADMSG,
+				    "%s; nothing was removed: repair or remove that head first",
+				    stored->err.text);
+		else if (gc->stop_result)
+			r = gc->stop_result;
+		else if (is_kept(gc, i)) {
+			gc->result.kept_heads++;
+			r = reach_head(reach, &stored->head, err);
+		}
+	}
+	reach_free(reach);
+	if (r == 0 && gc->is_out_of_memory)
+		r = err_set(err, ENOMEM, "out of memory");
+	if (r == 0 && gc->bad > 0)
+		r = err_set(err, EBADMSG,
+			    "the mirror is damaged, nothing was removed (larder check names all %llu faults): %s",
+			    (unsigned long long)gc->bad, gc->first_bad.text);
+	return r;
+}
+
+/* Sparing. */
+
+static bool is_young(const struct gc *gc, const struct stored_file *file)
+{
+	return file->mtime > gc->now - (int64_t)gc->options->grace_s;
+}
+
+/* A young places file keeps the packs it names, if it can be read. */
+static int spare_packs(struct gc *gc, const struct stored_file *file)
+{
+	char path[SOURCE_PATH_MAX];
+	struct places_head *head = NULL;
+	struct buf data;
+	uint64_t head_bytes;
+	int r;
+
+	buf_init(&data, LIMIT_PLACES_BYTES);
+	r = file_read(gc->mirror->fd, mirror_places_path(&file->digest, path),
+		      &data);
+	if (r == 0)
+		r = places_head_size(data.data, data.len, &head_bytes, NULL);
+	if (r == 0)
+		r = head_bytes > data.len ? -EBADMSG :
+					    places_head_parse(data.data,
+							      head_bytes, &head,
+							      NULL);
+	for (uint32_t i = 0; r == 0 && i < head->pack_count; i++) {
+		struct stored_file *pack = stored_files_find(
+			&gc->inventory.packs, &head->packs[i].id);
+
+		if (pack)
+			gc->packs[pack - gc->inventory.packs.list.items]
+				.is_spared = true;
+	}
+	places_head_free(head);
+	buf_release(&data);
+	return r == -ENOMEM ? r : 0;
+}
+
+static int spare_young_places(struct gc *gc, struct err *err)
+{
+	const struct stored_files *places = &gc->inventory.places;
+
+	for (size_t i = 0; i < places->list.count; i++) {
+		const struct stored_file *file = &places->list.items[i];
+
+		if (!file->is_reached && is_young(gc, file) &&
+		    spare_packs(gc, file) < 0)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+/* Removing. */
+
+static int remove_file(struct gc *gc, const char *path, uint64_t bytes,
+		       uint64_t *count, struct err *err)
+{
+	if (gc->stop_result) {
+		*err = gc->stop_err;
+		return gc->stop_result;
+	}
+	if (!gc->options->is_dry_run &&
+	    unlinkat(gc->mirror->fd, path, 0) < 0 && errno != ENOENT)
+		return err_set(err, errno, "cannot remove '%s/%s': %s",
+			       gc->mirror->path, path, strerror(errno));
+	++*count;
+	gc->result.removed_bytes += bytes;
+	if (gc->options->removed)
+		gc->options->removed(gc->options->arg, path, bytes);
+	return 0;
+}
+
+static int remove_heads(struct gc *gc, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < gc->inventory.heads.list.count && r == 0; i++)
+		if (!is_kept(gc, i))
+			r = remove_file(gc,
+					gc->inventory.heads.list.items[i].path,
+					0, &gc->result.heads, err);
+	return r;
+}
+
+static int remove_files(struct gc *gc, const struct stored_files *files,
+			char *(*path_of)(const struct digest *, char *),
+			uint64_t *count, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < files->list.count && r == 0; i++) {
+		const struct stored_file *file = &files->list.items[i];
+		char path[SOURCE_PATH_MAX];
+
+		if (file->is_reached)
+			continue;
+		if (is_young(gc, file)) {
+			gc->result.spared_files++;
+			gc->result.spared_bytes += file->size;
+			continue;
+		}
+		r = remove_file(gc, path_of(&file->digest, path), file->size,
+				count, err);
+	}
+	return r;
+}
+
+static void count_pack(struct gc *gc, const struct stored_file *file,
+		       const struct live *live)
+{
+	uint64_t dead = file->size - live->live_bytes;
+
+	gc->result.kept_packs++;
+	gc->result.kept_bytes += file->size;
+	gc->result.dead_bytes += dead;
+	if (dead > file->size / 2)
+		gc->result.sparse_packs++;
+}
+
+static int remove_packs(struct gc *gc, struct err *err)
+{
+	const struct stored_files *packs = &gc->inventory.packs;
+	int r = 0;
+
+	for (size_t i = 0; i < packs->list.count && r == 0; i++) {
+		const struct stored_file *file = &packs->list.items[i];
+		const struct live *live = &gc->packs[i];
+		char path[SOURCE_PATH_MAX];
+
+		if (live->live_bytes > 0) {
+			count_pack(gc, file, live);
+		} else if (live->is_spared || is_young(gc, file)) {
+			gc->result.spared_files++;
+			gc->result.spared_bytes += file->size;
+		} else {
+			r = remove_file(gc, mirror_pack_path(&file->digest, path),
+					file->size, &gc->result.packs, err);
+		}
+	}
+	return r;
+}
+
+static int remove_temporaries(struct gc *gc, const struct stored_files *files,
+			      struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < files->strangers.count && r == 0; i++) {
+		const char *path = files->strangers.items[i];
+		struct stat st;
+
+		if (!starts_with(strrchr(path, '/') + 1, ".tmp-") ||
+		    fstatat(gc->mirror->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode) ||
+		    st.st_mtim.tv_sec >
+			    gc->now - (int64_t)gc->options->grace_s)
+			continue;
+		r = remove_file(gc, path, (uint64_t)st.st_size,
+				&gc->result.temporaries, err);
+	}
+	return r;
+}
+
+static int remove_all(struct gc *gc, struct err *err)
+{
+	struct inventory *inventory = &gc->inventory;
+	int r = remove_heads(gc, err);
+
+	if (r == 0)
+		r = remove_files(gc, &inventory->places, mirror_places_path,
+				 &gc->result.places, err);
+	if (r == 0)
+		r = remove_files(gc, &inventory->objects, mirror_object_path,
+				 &gc->result.objects, err);
+	if (r == 0)
+		r = remove_packs(gc, err);
+	if (r == 0)
+		r = remove_temporaries(gc, &inventory->objects, err);
+	if (r == 0)
+		r = remove_temporaries(gc, &inventory->places, err);
+	if (r == 0)
+		r = remove_temporaries(gc, &inventory->packs, err);
+	return r;
+}
+
+static int run_gc(struct gc *gc, struct err *err)
+{
+	int r = mirror_now(gc->mirror, &gc->now);
+
+	if (r == -EROFS || r == -EACCES) { /* a dry run may look at those */
+		gc->now = wall_seconds();
+		r = gc->options->is_dry_run ? 0 : r;
+	}
+	if (r < 0)
+		return err_set(err, -r, "cannot write to mirror '%s': %s",
+			       gc->mirror->path, strerror(-r));
+	r = inventory_take(gc->mirror, &gc->inventory, err);
+	if (r < 0)
+		return r;
+	gc->packs = calloc(gc->inventory.packs.list.count + 1,
+			   sizeof(*gc->packs));
+	if (!gc->packs)
+		r = err_set(err, ENOMEM, "out of memory");
+	if (r == 0)
+		r = mark_heads(gc, err);
+	if (r == 0)
+		r = spare_young_places(gc, err);
+	if (r == 0)
+		r = remove_all(gc, err);
+	for (size_t i = 0; gc->packs && i < gc->inventory.packs.list.count; i++)
+		free(gc->packs[i].bits);
+	free(gc->packs);
+	inventory_release(&gc->inventory);
+	return r;
+}
+
+static void stop_gc(void *arg, int result, const struct err *err)
+{
+	struct gc *gc = arg;
+
+	gc->stop_err = *err;
+	gc->stop_result = result;
+}
+
+int gc_mirror(const struct gc_options *options, struct gc_result *ret,
+	      struct err *err)
+{
+	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
+	struct gc gc = { .options = options };
+	struct ticker_options ticker_options = {
+		.stop = options->stop,
+		.fail = stop_gc,
+		.arg = &gc,
+	};
+	struct lease *lease = NULL;
+	struct ticker *ticker = NULL;
+	struct err scratch;
+	int r;
+
+	if (!err)
+		err = &scratch;
+	r = mirror_open(options->mirror, 0, &mirror, err);
+	if (r == 0 && !options->is_dry_run)
+		r = lease_take(mirror, "gc", &lease, err);
+	if (r < 0)
+		return r;
+	ticker_options.lease = lease;
+	r = ticker_start(&ticker_options, &ticker, err);
+	gc.mirror = mirror;
+	if (r == 0)
+		r = run_gc(&gc, err);
+	if (r < 0 && gc.stop_result)
+		*err = gc.stop_err;
+	ticker_stop(ticker);
+	lease_release(lease);
+	if (r == 0)
+		*ret = gc.result;
+	return r;
+}
