@@ -28,6 +28,13 @@ static const struct command commands[] = {
 	{ "ls", cmd_ls, "[SOURCE[:PATH]]", "list files without mounting" },
 	{ "cat", cmd_cat, "SOURCE:PATH...", "print files without mounting" },
 	{ "du", cmd_du, "SOURCE[:PATH]", "sizes of directories, at once" },
+	{ "publish", cmd_publish, "TREE MIRROR", "make a directory a new snapshot on a mirror" },
+	{ "keygen", cmd_keygen, "FILE", "make a key to sign with" },
+	{ "log", cmd_log, "MIRROR [NAME]", "the snapshots of a mirror" },
+	{ "tag", cmd_tag, "MIRROR NAME TAG", "name a snapshot for good" },
+	{ "rollback", cmd_rollback, "MIRROR NAME SERIAL", "make an old snapshot the current one" },
+	{ "check", cmd_check, "MIRROR", "every byte of a mirror against its digests" },
+	{ "gc", cmd_gc, "MIRROR", "remove what no kept snapshot needs" },
 	{ 0 },
 };
 
