@@ -116,8 +116,8 @@ static void feed_nested(struct feed *feed, uint32_t changed)
 	for (uint32_t i = 0; i < 3000; i++) {
 		snprintf(name, sizeof(name), "class-%04u", i);
 		assert_int_equal(feed_entry(feed, ENTRY_DIRECTORY, name), 0);
-		for (uint32_t j = 0; j < 100 + (i == changed); j++) {
-			snprintf(name, sizeof(name), "%u", 100 + j);
+		for (uint32_t j = 0; j < (i == changed ? 1000u : 100u); j++) {
+			snprintf(name, sizeof(name), "%04u", j);
 			assert_int_equal(feed_entry(feed, ENTRY_FILE, name), 0);
 		}
 		assert_int_equal(catalog_writer_leave(feed->writer), 0);
@@ -198,7 +198,8 @@ static void test_cuts_by_weight(void **state)
 	params.split_max_entries = 6;
 	model_init(&model, 1);
 	model_root(&model);
-	/* Weights: a 1, b 1 + 4, c 2, d 1 + 7 (cut: 1), e 1. */
+	/* Weights: a 1, b 1 + 4, c 2, d 1 + 60 (cut in
+	 * 10 parts: 2), e f g h 1. */
 	model_add_file(&model, model.root, "a", NULL, 0, 0);
 	node = model_add(&model, model.root, ENTRY_DIRECTORY, "b", 1);
 	for (char name = '0'; name < '4'; name++)
@@ -210,16 +211,19 @@ static void test_cuts_by_weight(void **state)
 	node->entry.text_len = 1024;
 	node->entry.size = 1024;
 	node = model_add(&model, model.root, ENTRY_DIRECTORY, "d", 1);
-	for (char name = '0'; name < '7'; name++)
+	for (char name = '0'; name < '0' + 60; name++)
 		model_add_file(&model, node, (char[]){name, 0}, NULL, 0, 0);
-	model_add_file(&model, model.root, "e", NULL, 0, 0);
+	for (char name = 'e'; name <= 'h'; name++)
+		model_add_file(&model, model.root, (char[]){name, 0}, NULL, 0,
+			       0);
 	model_write(&model, &params, &store);
-	/* Parts of d first: 6 and 1 names; then a b; c d e; the root. */
-	assert_int_equal(store.catalogs.count, 5);
+	/* Parts of d; a b; c d e f; g h; the root. */
+	assert_int_equal(store.catalogs.count, 14);
 	child_counts(&store, counts, &count);
-	assert_int_equal(count, 2);
+	assert_int_equal(count, 3);
 	assert_int_equal(counts[0], 2);
-	assert_int_equal(counts[1], 3);
+	assert_int_equal(counts[1], 4);
+	assert_int_equal(counts[2], 2);
 	store_release(&store);
 	/* a b weigh 6: not cut. */
 	model.root->names.count = 2;
