@@ -7,6 +7,13 @@ unit_tests = \
 	%D%/unit/test-answer \
 	%D%/unit/test-buf-io \
 	%D%/unit/test-cache \
+	%D%/unit/test-cache-damage \
+	%D%/unit/test-cache-evict \
+	%D%/unit/test-cache-index \
+	%D%/unit/test-cache-processes \
+	%D%/unit/test-cache-refuses \
+	%D%/unit/test-cache-tables \
+	%D%/unit/test-cache-threads \
 	%D%/unit/test-catalog \
 	%D%/unit/test-catalog-bad \
 	%D%/unit/test-catalog-writer \

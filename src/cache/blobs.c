@@ -30,7 +30,7 @@
 #include "cache/internal.h"
 
 /* Two processes that keep undoing each other's files give up after this. */
-#define CREATE_TRIES 8
+#define ATTACH_TRIES 8
 
 void blob_path(const struct digest *id, uint64_t gen, uint64_t segment_bytes,
 	       uint64_t segment, char ret_path[BLOB_PATH_MAX])
@@ -329,12 +329,14 @@ static int attach_by_index(struct cache_blob *blob)
 	return r;
 }
 
-/* A file that another process has made and not recorded yet. */
+/* A file that another process has made and not recorded yet. -EAGAIN: it has
+ * been recorded meanwhile. */
 static int attach_announced(struct cache_blob *blob)
 {
 	struct blob_table *table = &blob->cache->blobs;
 	char path[BLOB_PATH_MAX], text[64] = "";
 	uint64_t gen, segment_bytes;
+	struct blob_row row;
 	ssize_t n;
 	int r;
 
@@ -344,6 +346,10 @@ static int attach_announced(struct cache_blob *blob)
 	n = readlinkat(table->dirfd, path, text, sizeof(text) - 1);
 	if (n < 0)
 		return -ENOENT;
+	/* Its maker withdraws it if a row was there before it; so was ours
+	 * to see then. */
+	if (current_row(blob, &row) == 1)
+		return -EAGAIN;
 	r = -ENOENT;
 	if (n == 33 && text[16] == '-') {
 		text[16] = '\0';
@@ -352,6 +358,9 @@ static int attach_announced(struct cache_blob *blob)
 		    gen != blob->missing_gen)
 			r = attach_existing(blob, gen, segment_bytes);
 	}
+	/* Whoever records first takes it away, its maker may be dead. */
+	if (r == 0)
+		atomic_store(&blob->is_announced, true);
 	/* Left by a process that died; never a promise. */
 	if (r == -ENOENT && !blob->cache->is_readonly)
 		unlinkat(table->dirfd, path, 0);
@@ -399,7 +408,7 @@ static int announce(struct cache_blob *blob, uint64_t gen,
 		return errno == EEXIST ? -EEXIST : 0;
 	/* Another process may have announced, recorded and taken its
 	 * announcement away between our two looks. */
-	if (current_row(blob, &row) == 1) {
+	if (current_row(blob, &row) == 1 && row.gen != gen) {
 		unlinkat(table->dirfd, path, 0);
 		return -EEXIST;
 	}
@@ -448,14 +457,13 @@ int blob_attach(struct cache_blob *blob, bool may_create)
 	scoped_lock(&blob->lock);
 	if (atomic_load(&blob->is_attached))
 		return 0;
-	for (int i = 0; i < CREATE_TRIES; i++) {
+	for (int i = 0; i < ATTACH_TRIES; i++) {
 		r = attach_by_index(blob);
 		if (r == -ENOENT)
 			r = attach_announced(blob);
-		if (r != -ENOENT || !may_create)
-			return r;
-		r = attach_new(blob);
-		if (r != -EEXIST)
+		if (r == -ENOENT && may_create)
+			r = attach_new(blob);
+		if (r != -EEXIST && r != -EAGAIN)
 			return r;
 	}
 	return -EBUSY;

@@ -2,10 +2,10 @@
 /*
  * Faults in mapped files become an error of the call that hit them. LMDB
  * reads its file through a mapping; a disk that dies or a file that is
- * truncated would otherwise kill the whole mount. SA_NODEFER keeps the
- * signal mask as it is, so that the jump need not save and restore it and a
- * guarded call costs no system call. The handler is process-wide by nature;
- * the jump target belongs to a thread.
+ * truncated would otherwise kill the whole mount. The jump restores the signal
+ * mask, because a handler of somebody else (a sanitizer's) may stand between
+ * the kernel and ours. The handler is process-wide by nature; the jump target
+ * belongs to a thread.
  */
 #include <config.h>
 
@@ -39,20 +39,21 @@ static void fault_signal(int signal, siginfo_t *info, void *context)
 	sigaction(signal, &plain, NULL);
 }
 
-static void fault_install_once(void)
-{
-	struct sigaction action = { .sa_sigaction = fault_signal };
-
-	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGBUS, &action, &fault_previous);
-}
-
 void fault_install(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct sigaction action = { .sa_sigaction = fault_signal }, now;
 
-	pthread_once(&once, fault_install_once);
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+	sigemptyset(&action.sa_mask);
+	pthread_mutex_lock(&lock);
+	if (sigaction(SIGBUS, NULL, &now) == 0 &&
+	    (!(now.sa_flags & SA_SIGINFO) ||
+	     now.sa_sigaction != fault_signal)) {
+		fault_previous = now;
+		sigaction(SIGBUS, &action, NULL);
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 void fault_raise(void)
@@ -67,7 +68,7 @@ int fault_guard(int (*fn)(void *arg), void *arg)
 {
 	int r;
 
-	if (sigsetjmp(fault_jump, 0))
+	if (sigsetjmp(fault_jump, 1))
 		return -EFAULT;
 	fault_is_guarded = 1;
 	r = fn(arg);

@@ -11,8 +11,8 @@
 int fault_guard(int (*fn)(void *arg), void *arg);
 /* Leaves the guarded call of this thread; returns if there is none. */
 void fault_raise(void);
-/* Installs the signal handler once; a handler that was there before is
- * called for faults that are not ours. */
+/* Installs the signal handler unless it is in place; the one that was there
+ * before is called for faults that are not ours. */
 void fault_install(void);
 
 #endif

@@ -29,6 +29,7 @@ struct index {
 	bool is_readonly, must_exist;
 	_Atomic bool is_dead;
 	MDB_env *env;
+	MDB_txn *opening; /* while the tables are opened */
 	MDB_dbi meta, blobs, units;
 	_Atomic unsigned int next_reader;
 	struct index_reader readers[INDEX_READERS];

@@ -350,8 +350,11 @@ int index_write(struct index *index, struct index_op *ops, size_t count,
 		return -EROFS;
 	scoped_lock(&index->write_lock);
 	rc = fault_guard(write_guarded, &batch);
-	if (rc)
-		return index_error(index, rc);
+	if (rc) {
+		int r = index_error(index, rc);
+
+		return rc == -EFAULT ? -EFAULT : r;
+	}
 	*ret_used = batch.used;
 	return 0;
 }

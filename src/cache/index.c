@@ -86,15 +86,17 @@ static void index_assert(MDB_env *env, const char *message)
 static int open_tables(struct index *index, bool may_create)
 {
 	unsigned int flags = may_create ? MDB_CREATE : 0;
-	MDB_txn *txn;
 	MDB_val key = { sizeof("format") - 1, (void *)"format" };
 	MDB_val value;
 	uint8_t format[4];
+	MDB_txn *txn;
 	int rc;
 
-	rc = mdb_txn_begin(index->env, NULL, may_create ? 0 : MDB_RDONLY, &txn);
+	rc = mdb_txn_begin(index->env, NULL, may_create ? 0 : MDB_RDONLY,
+			   &index->opening);
 	if (rc)
 		return rc;
+	txn = index->opening;
 	rc = mdb_dbi_open(txn, "meta", flags, &index->meta);
 	if (!rc)
 		rc = mdb_dbi_open(txn, "blobs", flags, &index->blobs);
@@ -172,11 +174,28 @@ static int close_guarded(void *arg)
 	return 0;
 }
 
+/*
+ * After a fault the library's state is unknown, locks of its may be held:
+ * what it has is never touched nor freed again.
+ */
+static void abandon_environment(const struct index *index)
+{
+	static struct index *abandoned; /* guarded by open_lock */
+	struct index *grave = malloc(sizeof(*grave));
+
+	if (!grave)
+		return;
+	memcpy(grave, index, sizeof(*grave));
+	grave->next = abandoned;
+	abandoned = grave;
+}
+
 static void close_environment(struct index *index)
 {
-	/* After a fault the library's state is unknown: leave it alone. */
-	if (index->env && !index_is_dead(index))
-		fault_guard(close_guarded, index);
+	if (!index->env)
+		return;
+	if (index_is_dead(index) || fault_guard(close_guarded, index) < 0)
+		abandon_environment(index);
 	index->env = NULL;
 }
 
@@ -252,9 +271,9 @@ static int index_start(struct index *index, struct err *err)
 		return err_set(err, rc > 0 ? rc : EIO,
 			       "cannot open the index '%s': %s", index->path,
 			       rc == -EFAULT ? "read error" : mdb_strerror(rc));
-	if (rc != -EFAULT)
-		close_environment(index);
-	index->env = NULL;
+	atomic_store(&index->is_dead, rc == -EFAULT);
+	close_environment(index);
+	atomic_store(&index->is_dead, false);
 	memset(index->readers, 0, sizeof(index->readers));
 	for (int i = 0; i < INDEX_READERS; i++)
 		pthread_mutex_init(&index->readers[i].lock, NULL);

@@ -85,6 +85,7 @@ struct index_op {
  * One write transaction. The caller holds the writer's gate; otherwise a
  * stopped process could make this wait for ever. *ret_used is the new total.
  * 0, -ENOSPC (map or disk full; nothing changed), or another negative errno.
+ * After -EFAULT the gate must be kept: LMDB's lock may still be held.
  */
 int index_write(struct index *index, struct index_op *ops, size_t count,
 		uint64_t *ret_used);

@@ -322,13 +322,17 @@ int keeper_start(struct keeper *keeper, struct cache *cache)
 	keeper->next_directory = random % 256;
 	pthread_mutex_init(&keeper->lock, NULL);
 	cond_init_monotonic(&keeper->wake);
+	keeper->is_running = true; /* before anybody can look at it */
 	r = thread_start(&keeper->thread, keeper_thread, keeper);
-	keeper->is_running = r == 0;
+	if (r < 0)
+		keeper->is_running = false;
 	return r;
 }
 
 void keeper_kick(struct keeper *keeper)
 {
+	if (!keeper->is_running)
+		return;
 	scoped_lock(&keeper->lock);
 	keeper->is_kicked = true;
 	pthread_cond_signal(&keeper->wake);

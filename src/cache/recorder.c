@@ -178,7 +178,8 @@ static void records_commit(struct recorder *recorder, struct record *records,
 		}
 		if (r == 0) {
 			r = write_index(recorder, count, &used);
-			gate_leave(cache->gate_fd, GATE_WRITER);
+			if (r != -EFAULT)
+				gate_leave(cache->gate_fd, GATE_WRITER);
 		}
 	}
 	if (r == 0)

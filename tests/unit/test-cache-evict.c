@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits hold under load; what was used last and what is open stays; files
+ * nobody knows are swept. */
+#include <config.h>
+
+#undef NDEBUG
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "cache-env.h"
+#include "cache/internal.h"
+
+#define UNITS 16u /* blobs of 1 MiB */
+#define LIMIT (UINT64_C(32) << 20)
+
+static void put_blob(struct cache *cache, unsigned int number)
+{
+	struct cache_blob *blob = env_blob(cache, number, UNITS);
+	_Atomic int recorded = 0;
+	int put = 0;
+
+	for (uint64_t unit = 0; unit < UNITS; unit++) {
+		int r = env_put(blob, number, unit, &recorded);
+
+		assert_true(r == 0 || r == -ENOSPC);
+		put += r == 0;
+	}
+	env_wait(&recorded, put);
+	cache_blob_close(blob);
+}
+
+static bool is_here(struct cache *cache, unsigned int number)
+{
+	struct cache_blob *blob = env_blob(cache, number, UNITS);
+	bool is_complete = cache_blob_complete(blob);
+
+	cache_blob_close(blob);
+	return is_complete;
+}
+
+static void set_clock(struct cache *cache, int64_t now_s)
+{
+	atomic_store(&cache->now_s, now_s);
+}
+
+static void test_longest_unused_goes(void **state)
+{
+	char *dir = env_directory(), path[512];
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct cache *other = env_open_limited(dir, LIMIT);
+	struct cache_blob *kept, *foreign;
+	struct cache_usage usage;
+	int64_t now_s = wall_seconds();
+
+	(void)state;
+	keeper_stop(&cache->keeper); /* the test is the keeper */
+	keeper_stop(&other->keeper);
+	for (unsigned int i = 0; i < 34; i++) {
+		set_clock(cache, now_s + i * 10);
+		put_blob(cache, i);
+	}
+	kept = env_blob(cache, 0, UNITS);    /* open here */
+	foreign = env_blob(other, 1, UNITS); /* open in another process */
+	assert_int_equal(env_check(foreign, 1, 0), 1);
+	set_clock(cache, now_s + 1000);
+	assert_true(env_blob_file(dir, 2, path, sizeof(path)));
+	{ /* used again */
+		struct cache_blob *used = env_blob(cache, 3, UNITS);
+
+		assert_int_equal(env_check(used, 3, 0), 1);
+		cache_blob_close(used);
+		blob_table_trim(&cache->blobs, INT64_MAX);
+		recorder_flush(&cache->recorder, 5000);
+	}
+	keeper_evict(cache);
+	cache_usage(cache, &usage);
+	assert_true(usage.used_bytes <= LIMIT / 10 * 9);
+	assert_true(usage.used_bytes >= LIMIT / 10 * 8);
+	assert_int_equal(usage.blob_files, 34 - usage.blobs_evicted);
+	assert_int_equal(env_check(kept, 0, 5), 1);
+	assert_int_equal(env_check(foreign, 1, 5), 1);
+	assert_false(is_here(cache, 2));
+	assert_false(env_blob_file(dir, 2, path, sizeof(path)));
+	assert_true(is_here(cache, 3));
+	assert_true(is_here(cache, 33));
+	/* within limits: nothing more goes */
+	keeper_evict(cache);
+	assert_true(is_here(cache, 33));
+	cache_blob_close(kept);
+	cache_blob_close(foreign);
+	cache_close(other);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+static uint64_t disk_bytes(const char *dir)
+{
+	char command[512], text[64] = "";
+	FILE *pipe;
+
+	snprintf(command, sizeof(command), "du -s --block-size=1 %s/blobs", dir);
+	pipe = popen(command, "re");
+	assert_non_null(pipe);
+	assert_non_null(fgets(text, sizeof(text), pipe));
+	pclose(pipe);
+	return strtoull(text, NULL, 10);
+}
+
+static void test_limit_holds_under_load(void **state)
+{
+	char *dir = env_directory();
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct cache_usage usage;
+	uint64_t worst = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 300; i++) {
+		put_blob(cache, i);
+		if (i % 10 == 0 && disk_bytes(dir) > worst)
+			worst = disk_bytes(dir);
+	}
+	assert_true(worst <= LIMIT + LIMIT / 4 + (4 << 20));
+	for (int i = 0; i < 100; i++) {
+		cache_usage(cache, &usage);
+		if (usage.used_bytes <= LIMIT)
+			break;
+		usleep(50000);
+	}
+	assert_true(usage.used_bytes <= LIMIT);
+	assert_true(usage.blobs_evicted > 100);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+static void test_open_blobs_make_puts_fail(void **state)
+{
+	char *dir = env_directory();
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct cache_blob *blobs[48];
+	struct cache_usage usage;
+	unsigned int refused = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 48; i++) {
+		blobs[i] = env_blob(cache, i, UNITS);
+		for (uint64_t unit = 0; unit < UNITS; unit++)
+			if (env_put(blobs[i], i, unit, NULL) == -ENOSPC)
+				refused++;
+	}
+	assert_true(refused >= 8 * UNITS - 16);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.puts_failed, refused);
+	assert_int_equal(env_check(blobs[0], 0, 0), 1);
+	for (unsigned int i = 0; i < 48; i++)
+		cache_blob_close(blobs[i]);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+static void touch_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+static bool exists(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
+}
+
+static void test_leftovers_are_swept(void **state)
+{
+	char *dir = env_directory(), path[512], orphan[600], link[600];
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	char *dot;
+
+	(void)state;
+	put_blob(cache, 1);
+	blob_table_trim(&cache->blobs, INT64_MAX);
+	assert_true(env_blob_file(dir, 1, path, sizeof(path)));
+	snprintf(orphan, sizeof(orphan), "%s", path);
+	dot = strrchr(orphan, '.');
+	memcpy(dot + 1, "00000000deadbeef", 16);
+	touch_file(orphan);
+	snprintf(link, sizeof(link), "%.*s.new", (int)(dot - orphan), orphan);
+	assert_int_equal(symlink("00000000deadbeef-0000000000000000", link), 0);
+	for (unsigned int i = 0; i < 256; i++)
+		keeper_sweep(cache, i, 3600);
+	assert_true(exists(orphan)); /* too young */
+	for (unsigned int i = 0; i < 256; i++)
+		keeper_sweep(cache, i, 0);
+	assert_false(exists(orphan));
+	assert_false(exists(link));
+	assert_true(exists(path));
+	assert_true(is_here(cache, 1));
+	cache_close(cache);
+	env_remove(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_longest_unused_goes),
+		cmocka_unit_test(test_limit_holds_under_load),
+		cmocka_unit_test(test_open_blobs_make_puts_fail),
+		cmocka_unit_test(test_leftovers_are_swept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
