@@ -105,7 +105,7 @@ static void locate(const struct catalog_object *catalog,
 		};
 }
 
-int blob_get(struct dataset *dataset, struct catalog_object *catalog,
+int blob_open(struct dataset *dataset, struct catalog_object *catalog,
 	     uint32_t index, struct waiter *waiter, struct blob **ret,
 	     struct blob_source *ret_source, struct err *err)
 {

@@ -21,7 +21,7 @@ struct blob_source {
 	uint64_t places_chunks;   /* in the whole file; 0: unknown */
 };
 
-int blob_get(struct dataset *dataset, struct catalog_object *catalog,
+int blob_open(struct dataset *dataset, struct catalog_object *catalog,
 	     uint32_t index, struct waiter *waiter, struct blob **ret,
 	     struct blob_source *ret_source, struct err *err);
 

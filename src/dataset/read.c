@@ -401,7 +401,7 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 	catalog_get(part.catalog, part.local, &entry);
 	r = check_entry(&entry, offset, reading->err);
 	if (r == 0)
-		r = blob_get(reading->dataset, part.object, entry.blob,
+		r = blob_open(reading->dataset, part.object, entry.blob,
 			     reading->waiter, &reading->blob, &reading->source,
 			     reading->err);
 	else if (r == 1)

@@ -64,6 +64,13 @@ static void start_stream(struct readahead *state, uint64_t end)
 	};
 }
 
+static uint32_t next_window(uint32_t window)
+{
+	if (window == 0)
+		return READAHEAD_WINDOW_MIN;
+	return window < READAHEAD_WINDOW_MAX ? window * 2 : window;
+}
+
 bool readahead_note(struct readahead *state, uint64_t start, uint64_t end,
 		    uint64_t blob_bytes, uint64_t *ret_start,
 		    uint64_t *ret_end)
@@ -82,17 +89,16 @@ bool readahead_note(struct readahead *state, uint64_t start, uint64_t end,
 	stream->end = end;
 	if (stream->issued < end)
 		stream->issued = end;
-	if (stream->window == 0)
-		stream->window = READAHEAD_WINDOW_MIN;
-	if (stream->issued - end > stream->window / 2 ||
-	    stream->issued >= blob_bytes)
+	if (stream->issued >= blob_bytes ||
+	    (stream->window && stream->issued - end > stream->window / 2))
 		return false;
+	stream->window = next_window(stream->window);
 	*ret_start = stream->issued;
 	*ret_end = end + stream->window < blob_bytes ? end + stream->window :
 						       blob_bytes;
+	if (*ret_end <= *ret_start)
+		return false;
 	stream->issued = *ret_end;
-	if (stream->window < READAHEAD_WINDOW_MAX)
-		stream->window *= 2;
 	return true;
 }
 
@@ -104,7 +110,9 @@ void readahead_cut(struct readahead *state, uint64_t until, uint64_t end)
 		if (stream->issued != end || until >= end)
 			continue;
 		stream->issued = until > stream->end ? until : stream->end;
-		if (stream->window > READAHEAD_WINDOW_MIN)
-			stream->window /= 2;
+		/* The next answer is as long as this one was. */
+		stream->window = stream->window > READAHEAD_WINDOW_MIN ?
+					 stream->window / 2 :
+					 0;
 	}
 }

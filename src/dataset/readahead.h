@@ -17,7 +17,7 @@
 struct readahead_stream {
 	uint64_t end;     /* how far it was read */
 	uint64_t issued;  /* how far was asked for */
-	uint32_t window;  /* bytes; 0: read once, nothing known */
+	uint32_t window;  /* bytes of the last answer; 0: none yet */
 	uint32_t used;    /* clock of its last read; 0: free */
 };
 

@@ -77,7 +77,7 @@ static int cached_bytes(struct question *question, uint64_t *ret)
 	*ret = 0;
 	if (entry->blob == CATALOG_NO_BLOB || !dataset->node->cache)
 		return 0;
-	r = blob_get(dataset, question->part.object, entry->blob,
+	r = blob_open(dataset, question->part.object, entry->blob,
 		     question->waiter, &blob, &source, question->err);
 	if (r != 0)
 		return r == -ENOTSUP ? 0 : r;
