@@ -134,10 +134,13 @@ static void print_totals(const struct publish_result *result)
 	char files[FORMAT_MAX], directories[FORMAT_MAX], links[FORMAT_MAX],
 		bytes[FORMAT_MAX], count[FORMAT_MAX];
 
-	printf("  %s files, %s directories, %s symlinks, %s\n",
+	printf("  %s file%s, %s director%s, %s symlink%s, %s\n",
 	       format_count(result->files, files),
+	       result->files == 1 ? "" : "s",
 	       format_count(result->directories, directories),
+	       result->directories == 1 ? "y" : "ies",
 	       format_count(result->symlinks, links),
+	       result->symlinks == 1 ? "" : "s",
 	       format_size(result->head.total_bytes, bytes));
 	if (result->skipped)
 		printf("  %s skipped: sockets, devices, FIFOs\n",
@@ -153,9 +156,10 @@ static void print_transfer(const struct publish_result *result, bool is_dry_run)
 		rate[FORMAT_MAX];
 	uint64_t ms = result->elapsed_ms ? result->elapsed_ms : 1;
 
-	printf("  %s new in %s chunks, %s %s",
+	printf("  %s new in %s chunk%s, %s %s",
 	       format_size(result->new_bytes, new_bytes),
 	       format_count(result->new_chunks, chunks),
+	       result->new_chunks == 1 ? "" : "s",
 	       is_dry_run ? "to be stored in" : "stored in",
 	       format_size(result->stored_bytes + result->object_bytes,
 			   stored));

@@ -107,7 +107,7 @@ static bool is_kept(const struct gc *gc, size_t i)
 	if (i + 1 == heads->list.count || next->kind != HEAD_HISTORY ||
 	    strcmp(next->head.dataset, stored->head.dataset) != 0)
 		return true;
-	return next->head.time >= wall_seconds() - (int64_t)gc->options->keep_s;
+	return next->head.time > wall_seconds() - (int64_t)gc->options->keep_s;
 }
 
 static int mark_heads(struct gc *gc, struct err *err)
@@ -252,15 +252,16 @@ static int remove_files(struct gc *gc, const struct stored_files *files,
 	return r;
 }
 
-static void count_pack(struct gc *gc, const struct stored_file *file,
-		       const struct live *live)
+static void count_pack(struct gc *gc, uint32_t pack)
 {
-	uint64_t dead = file->size - live->live_bytes;
+	uint64_t live = gc->packs[pack].live_bytes, frames;
 
 	gc->result.kept_packs++;
-	gc->result.kept_bytes += file->size;
-	gc->result.dead_bytes += dead;
-	if (dead > file->size / 2)
+	gc->result.kept_bytes += gc->inventory.packs.list.items[pack].size;
+	if (pack_tables_frames(gc->inventory.tables, pack, &frames) < 0)
+		return;
+	gc->result.dead_bytes += frames - live;
+	if (frames - live > frames / 2)
 		gc->result.sparse_packs++;
 }
 
@@ -275,7 +276,7 @@ static int remove_packs(struct gc *gc, struct err *err)
 		char path[SOURCE_PATH_MAX];
 
 		if (live->live_bytes > 0) {
-			count_pack(gc, file, live);
+			count_pack(gc, (uint32_t)i);
 		} else if (live->is_spared || is_young(gc, file)) {
 			gc->result.spared_files++;
 			gc->result.spared_bytes += file->size;

@@ -287,6 +287,21 @@ int pack_tables_find(struct pack_tables *tables, uint32_t pack,
 	return 0;
 }
 
+int pack_tables_frames(struct pack_tables *tables, uint32_t pack,
+		       uint64_t *ret_bytes)
+{
+	scoped_lock(&tables->mutex);
+	int r = bring_table(tables, pack);
+	const struct pack *p = &tables->packs.items[pack];
+
+	if (r < 0)
+		return r;
+	*ret_bytes = p->count == 0 ? 0 :
+				     p->records[p->count - 1].offset +
+					     p->records[p->count - 1].stored_bytes;
+	return 0;
+}
+
 bool pack_tables_id(struct pack_tables *tables, uint32_t pack,
 		    struct digest *ret_id, uint64_t *ret_size)
 {

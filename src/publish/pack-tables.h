@@ -44,6 +44,10 @@ int pack_tables_find(struct pack_tables *tables, uint32_t pack,
 		     uint64_t offset, uint32_t *ret_position,
 		     struct pack_record *ret);
 
+/* Bytes of all frames of a pack. */
+int pack_tables_frames(struct pack_tables *tables, uint32_t pack,
+		       uint64_t *ret_bytes);
+
 /* False while the pack is open. */
 bool pack_tables_id(struct pack_tables *tables, uint32_t pack,
 		    struct digest *ret_id, uint64_t *ret_size);
