@@ -16,17 +16,16 @@ complain() {
 
 # Long options of a page: ".It Fl c , Fl -config Ns = Ns Ar FILE".
 page_options() {
-	sed -n '/^\.It /p' "$1" | grep -oE 'Fl -[a-z][a-z-]*' | sed 's/^Fl -/--/' |
-		sort -u
+	sed -nE '/^\.It /{ s/Fl -([a-z][a-z_-]*)/\n--\1\n/g; p }' "$1" |
+		sed -n '/^--/p' | sort -u
 }
 
 help_options() {
-	grep -oE '^  (-[a-zA-Z],|   ) --[a-z][a-z-]*' | grep -oE -- '--[a-z-]*' |
-		sort -u
+	sed -nE 's/^  (-[a-zA-Z],|   ) (--[a-z][a-z_-]*).*/\2/p' | sort -u
 }
 
 larder --help > help || fail "--help exited $?"
-commands=$(sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' help)
+commands=$(sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' help)
 [ "$(wc -w <<< "$commands")" -ge 10 ] || fail "finds no commands in $(cat help)"
 : > all
 for command in '' $commands; do

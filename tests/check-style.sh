@@ -7,6 +7,7 @@
 # that leak into children, tests that nobody runs. Long functions and files
 # are listed, not refused: each is somebody's decision.
 . "${top_srcdir:-.}/tests/lib.sh"
+shopt -s lastpipe # a loop's complaints count
 cc=${CC:-cc}
 cd "$top_srcdir"
 
