@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The manual pages, one a line, sorted.
 dist_man_MANS += \
+	%D%/larder-cat.1 \
 	%D%/larder-format.5 \
+	%D%/larder-ls.1 \
+	%D%/larder-mount.1 \
+	%D%/larder-umount.1 \
+	%D%/larder.1 \
+	%D%/larder.conf.5 \
+	%D%/mount.larder.8 \
 	$(NULL)
