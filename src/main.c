@@ -44,7 +44,7 @@ static void print_help(FILE *file)
 	      "Mount datasets and models; nothing is downloaded before it is read.\n\n",
 	      file);
 	for (const struct command *command = commands; command->name; command++)
-		fprintf(file, "  %-9s%-22s %s\n", command->name, command->args, command->help);
+		fprintf(file, "  %-10s%-20s  %s\n", command->name, command->args, command->help);
 	fputs("\nSOURCE is MIRROR#NAME[@TAG] or a dataset of /etc/larder/larder.conf.\n"
 	      "larder COMMAND --help says more; larder help COMMAND opens its manual.\n",
 	      file);

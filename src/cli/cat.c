@@ -66,13 +66,16 @@ static int print_file(struct cli *cli, const char *text, struct err *err)
 	if (r < 0)
 		return r;
 	if (source.attr.type == ENTRY_DIRECTORY)
-		r = err_set(err, EISDIR, "is a directory");
+		r = err_set(err, EISDIR, "'%s' is a directory", text);
 	else if (source.attr.type == ENTRY_SYMLINK)
-		r = err_set(err, ELOOP, "is a symlink; see where it leads with larder ls -l");
+		r = err_set(err, ELOOP,
+			    "'%s' is a symlink (larder ls -l shows where it leads)", text);
 	else
 		r = copy_file(&source, err);
+	if (r < 0 && source.attr.type == ENTRY_FILE)
+		err_prefix(err, r, "'%s'", text);
 	cli_source_close(&source);
-	return r < 0 ? err_prefix(err, r, "'%s'", text) : 0;
+	return r;
 }
 
 int cmd_cat(int argc, char **argv)

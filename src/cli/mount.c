@@ -280,7 +280,7 @@ static void print_fstab(struct request *request)
 
 		if ((slot->place != OPTION_LISTED && slot->place != OPTION_ARGV) ||
 		    slot->def->type == OPTION_WORDS ||
-		    (slot->def->places == OPTION_ARGV && strcmp(slot->def->name, "config")))
+		    slot->def->places == OPTION_ARGV)
 			continue;
 		for (size_t j = 0; j < slot->sources.count; j++) {
 			const char *value = slot->sources.items[j].text;

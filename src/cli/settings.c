@@ -28,7 +28,8 @@ static const char *const expired_choices[] = { "serve", "refuse", NULL };
 #define AT(member) .offset = offsetof(struct settings, member)
 
 static const struct option_def general_options[] = {
-	{ .name = "config", .letter = 'c', .type = OPTION_STRING, .places = OPTION_ARGV,
+	{ .name = "config", .letter = 'c', .type = OPTION_STRING,
+	  .places = OPTION_ARGV | OPTION_LISTED,
 	  AT(config), .value = "FILE", .help = "read this configuration instead of " CLI_CONFIG },
 	{ .name = "options", .letter = 'o', .type = OPTION_WORDS, .places = OPTION_ARGV,
 	  .value = "LIST", .help = "options below, separated by commas" },

@@ -202,20 +202,24 @@ static int dataset_named(struct cli *cli, const char *source, struct cli_dataset
 	return r;
 }
 
+static const char *nearest_dataset(struct cli *cli, const char *name)
+{
+	_cleanup_free_ const char **names = calloc(cli->datasets.count + 1, sizeof(*names));
+
+	for (size_t i = 0; names && i < cli->datasets.count; i++)
+		names[i] = cli->datasets.items[i]->name;
+	return names ? nearest_word(name, names) : NULL;
+}
+
 int cli_dataset_find(struct cli *cli, const char *source, struct cli_dataset **ret,
 		     struct err *err)
 {
-	const char *names[cli->datasets.count + 1];
-
 	*ret = configured(cli, source);
 	if (*ret)
 		return 0;
 	if (strchr(source, '#'))
 		return dataset_named(cli, source, ret, err);
-	for (size_t i = 0; i < cli->datasets.count; i++)
-		names[i] = cli->datasets.items[i]->name;
-	names[cli->datasets.count] = NULL;
-	const char *nearest = nearest_word(source, names);
+	const char *nearest = nearest_dataset(cli, source);
 	if (nearest)
 		return err_set(err, EINVAL, "no dataset '%s' is configured (did you mean '%s'?)",
 			       source, nearest);
@@ -272,6 +276,8 @@ static int open_snapshot(struct cli *cli, struct cli_source *source,
 	if (r == 0)
 		r = CLI_WAIT(source, snapshot_resolve(source->snapshot, source->path,
 						      CLI_WAITER(source), &source->attr, err));
+	if (r < 0 && source->snapshot)
+		return err_prefix(err, r, "'%s'", source->path);
 	return r;
 }
 
