@@ -164,6 +164,8 @@ struct fetch_request *stillborn_take(struct fetcher *fetcher);
 void stillborn_finish(struct fetcher *fetcher, struct fetch_request *request);
 /* Bytes of an accepted answer have come: an unreachable origin is back. */
 void job_alive(struct job *job);
+/* Memory for a body of known size, for free(); NULL on ENOMEM. */
+uint8_t *body_new(size_t len);
 /* "10 s", "0.5 s". */
 #define SECONDS_MAX 32
 const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX]);

@@ -82,8 +82,12 @@ static void judge(struct transfer *transfer)
 		return;
 	buf_init(&transfer->body, judgement->has_want ? judgement->want :
 							asked->limit_bytes);
-	if (judgement->has_want &&
-	    buf_reserve(&transfer->body, judgement->want) < 0)
+	if (!judgement->has_want || judgement->want == 0)
+		return;
+	transfer->body.data = body_new(judgement->want);
+	if (transfer->body.data)
+		transfer->body.capacity = judgement->want;
+	else
 		fail(transfer, FETCH_LOCAL, "out of memory");
 }
 
