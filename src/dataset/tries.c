@@ -5,8 +5,9 @@
  * A round asks every mirror that is worth it once; then there is a pause.
  * What cannot heal (not there, refused, wrong bytes twice) takes a mirror
  * out for this job. A job that starts while every mirror is known to be dead
- * fails at once, so only the first readers pay for a death. One failure is
- * not death: a restarting server costs its readers a pause, not an error.
+ * fails at once, or after one look whether that is still so: only the first
+ * readers pay for a death. One failure is not death: a restarting server
+ * costs its readers a pause, not an error.
  */
 #include <config.h>
 
@@ -21,22 +22,7 @@
 #define DEAD_FAILURES 3u
 /* A server that is restarted is back by then; documented in larder(1). */
 #define UNREACHABLE_GIVE_UP_MS 10000u
-
-void tries_init(struct tries *tries, struct dataset *dataset, int only,
-		enum fetch_priority priority)
-{
-	uint64_t now = now_ms();
-
-	*tries = (struct tries){
-		.dataset = dataset,
-		.priority = priority,
-		.only = only,
-		.started_ms = now,
-		.give_up_ms = now + dataset->node->timeout_ms,
-	};
-	for (unsigned i = 0; i < dataset->mirror_count; i++)
-		tries->mirrors[i].is_out = only >= 0 && (int)i != only;
-}
+#define WRONG_MAX 2u
 
 static bool is_dead(const struct origin_health *health)
 {
@@ -72,6 +58,33 @@ static void list_candidates(const struct tries *tries, struct candidates *c)
 	}
 }
 
+static bool all_dead(const struct candidates *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (!is_dead(&c->health[i]))
+			return false;
+	return true;
+}
+
+void tries_init(struct tries *tries, struct dataset *dataset, int only,
+		enum fetch_priority priority)
+{
+	uint64_t now = now_ms();
+	struct candidates c;
+
+	*tries = (struct tries){
+		.dataset = dataset,
+		.priority = priority,
+		.only = only,
+		.started_ms = now,
+		.give_up_ms = now + dataset->node->timeout_ms,
+	};
+	for (unsigned i = 0; i < dataset->mirror_count; i++)
+		tries->mirrors[i].is_out = only >= 0 && (int)i != only;
+	list_candidates(tries, &c);
+	tries->was_dead = all_dead(&c);
+}
+
 static int choose(const struct tries *tries, const struct candidates *c,
 		  uint64_t now)
 {
@@ -84,15 +97,6 @@ static int choose(const struct tries *tries, const struct candidates *c,
 		if (is_alive(&c->health[i]) && c->tried[i] <= tries->round)
 			return (int)i;
 	return -1;
-}
-
-static bool all_known_dead(const struct tries *tries,
-			   const struct candidates *c)
-{
-	for (unsigned i = 0; i < c->count; i++)
-		if (!is_dead(&c->health[i]) || c->tried[i] > 0)
-			return false;
-	return tries->round == 0;
 }
 
 /* Nothing but silence or closed doors so far. */
@@ -190,7 +194,7 @@ int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 		*ret_mirror = c.mirror[chosen];
 		return 0;
 	}
-	if (all_known_dead(tries, &c))
+	if (tries->was_dead && all_dead(&c))
 		return give_up(tries, err);
 	*ret_delay_ms = retry_delay_ms(tries->round, tries->retry_after_ms,
 				       random);
@@ -199,9 +203,12 @@ int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 	return -EAGAIN;
 }
 
-static bool can_heal(enum fetch_class class)
+/* Wrong bytes may be one bad moment; callers ask twice before they note. */
+static bool can_heal(struct mirror_try *try)
 {
-	return class != FETCH_WRONG && retry_worth(class);
+	if (try->class == FETCH_WRONG)
+		return ++try->wrong < WRONG_MAX;
+	return try->class == FETCH_CANCELED || retry_worth(try->class);
 }
 
 void tries_note(struct tries *tries, int mirror, enum fetch_class class,
@@ -221,7 +228,7 @@ void tries_record(struct tries *tries, int mirror, enum fetch_class class,
 	if (class == FETCH_OK)
 		return;
 	try->tried++;
-	if (class != FETCH_CANCELED && !can_heal(class))
+	if (!can_heal(try))
 		try->is_out = true;
 	snprintf(try->text, sizeof(try->text), "%s",
 		 text && text[0] ? text : fetch_class_name(class));

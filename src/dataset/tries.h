@@ -14,8 +14,9 @@ struct tries {
 	int only; /* the one mirror it is about, or -1 */
 	uint64_t started_ms, give_up_ms;
 	uint32_t round, retry_after_ms;
+	bool was_dead; /* every mirror, when this began */
 	struct mirror_try {
-		uint32_t tried;
+		uint32_t tried, wrong;
 		bool is_out; /* cannot heal within this job */
 		enum fetch_class class;
 		char text[80];
