@@ -37,7 +37,7 @@ victim 'REQUIRE=fuse,no-such-command; requires no-such-command'
 victim 'setsid bash -c "trap \"\" TERM; echo \$\$ > '"$T"'/pid; sleep 600" &
 	wait_for 5 test -s '"$T"'/pid; fail now'
 [ $status = 1 ] || fail "ended with $status"
-! kill -0 "$(cat pid)" 2> /dev/null || fail "left a process"
+lib_has_ended "$(cat pid)" || fail "left a process"
 
 if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
 	victim 'mkdir "a b" c; mount --bind c "a b"; mkdir c/d
@@ -55,5 +55,5 @@ if command -v nginx > /dev/null; then
 	grep -q '^el' said || fail "nginx served no range: $(cat said)"
 	grep -q '^GET /f HTTP/1.0 206 2 bytes=1-2$' said ||
 		fail "no log line: $(cat said)"
-	! kill -0 "$(cat pid)" 2> /dev/null || fail "left nginx"
+	lib_has_ended "$(cat pid)" || fail "left nginx"
 fi
