@@ -198,6 +198,8 @@ int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 		return give_up(tries, err);
 	*ret_delay_ms = retry_delay_ms(tries->round, tries->retry_after_ms,
 				       random);
+	if (*ret_delay_ms > tries->give_up_ms - now)
+		*ret_delay_ms = (uint32_t)(tries->give_up_ms - now);
 	tries->round++;
 	tries->retry_after_ms = 0;
 	return -EAGAIN;
