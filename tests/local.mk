@@ -21,6 +21,7 @@ unit_tests = \
 	%D%/unit/test-codec \
 	%D%/unit/test-digest \
 	%D%/unit/test-fetch \
+	%D%/unit/test-fetch-faults \
 	%D%/unit/test-fetch-files \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
@@ -43,6 +44,8 @@ check_LIBRARIES += %D%/unit/libunit.a
 	%D%/unit/catalog-model.c \
 	%D%/unit/catalog-model.h \
 	%D%/unit/data.h \
+	%D%/unit/fetch-env.c \
+	%D%/unit/fetch-env.h \
 	%D%/unit/origin-server.c \
 	%D%/unit/origin-server.h \
 	$(NULL)
