@@ -60,7 +60,8 @@ struct node_options {
 	const char *proxy, *ca_file;
 };
 int node_open(const struct node_options *options, struct node **ret, struct err *err);
-/* Wakes parked waiters with -ESHUTDOWN first. */
+/* Wakes parked waiters with -ESHUTDOWN first. Waiters, read results and
+ * snapshots must be released by then, at the latest by what wake() does. */
 void node_close(struct node *node);
 struct cache *node_cache(struct node *node);
 

@@ -190,8 +190,9 @@ int node_open(const struct node_options *options, struct node **ret,
 	return 0;
 }
 
-/* Jobs end by themselves now that nothing can be fetched. */
-static void drain(struct node *node)
+/* Jobs end by themselves now that nothing can be fetched. false: somebody
+ * still holds flights after all that time. */
+static bool drain(struct node *node)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	uint64_t until = now_ms() + CLOSE_WAIT_MS;
@@ -202,13 +203,13 @@ static void drain(struct node *node)
 	recent_clear(node->recent);
 	while (flights_count(node->flights) > 0 && now_ms() < until)
 		nanosleep(&pause, NULL);
-	if (flights_count(node->flights) > 0)
-		log_warning("closing with %llu chunks not recorded",
-			    (unsigned long long)flights_count(node->flights));
+	return flights_count(node->flights) == 0;
 }
 
-static void stop_threads(struct node *node)
+static bool stop_threads(struct node *node)
 {
+	bool is_drained = true;
+
 	pthread_mutex_lock(&node->gate);
 	atomic_store(&node->is_closing, true);
 	pthread_mutex_unlock(&node->gate);
@@ -218,12 +219,15 @@ static void stop_threads(struct node *node)
 		fetcher_close(node->fetcher);
 	if (node->verify && node->executor) {
 		budget_open(node);
-		drain(node);
+		is_drained = drain(node);
 	}
+	if (!is_drained)
+		return false;
 	foreign_stop(node->foreign);
 	work_stop(node->executor);
 	work_stop(node->verify);
 	timers_stop(node->timers);
+	return true;
 }
 
 void node_close(struct node *node)
@@ -232,7 +236,12 @@ void node_close(struct node *node)
 
 	if (!node)
 		return;
-	stop_threads(node);
+	if (!stop_threads(node)) {
+		/* A waiter was not released: better lost than freed. */
+		log_warning("closed while %llu flights are held",
+			    (unsigned long long)flights_count(node->flights));
+		return;
+	}
 	for (struct dataset *dataset = node->datasets; dataset;
 	     dataset = next) {
 		next = dataset->next;
