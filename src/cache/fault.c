@@ -19,20 +19,26 @@
 
 static _Thread_local sigjmp_buf fault_jump;
 static _Thread_local volatile sig_atomic_t fault_is_guarded;
-static struct sigaction fault_previous;
+
+/* SIGSEGV: a damaged page sent the library out of its mapping. */
+static const int fault_signals[] = { SIGBUS, SIGSEGV };
+#define FAULT_SIGNALS 2
+static struct sigaction fault_previous[FAULT_SIGNALS];
 
 static void fault_signal(int signal, siginfo_t *info, void *context)
 {
+	const struct sigaction *previous =
+		&fault_previous[signal == fault_signals[0] ? 0 : 1];
 	struct sigaction plain = { .sa_handler = SIG_DFL };
 
 	fault_raise();
-	if (fault_previous.sa_flags & SA_SIGINFO) {
-		fault_previous.sa_sigaction(signal, info, context);
+	if (previous->sa_flags & SA_SIGINFO) {
+		previous->sa_sigaction(signal, info, context);
 		return;
 	}
-	if (fault_previous.sa_handler != SIG_DFL &&
-	    fault_previous.sa_handler != SIG_IGN) {
-		fault_previous.sa_handler(signal);
+	if (previous->sa_handler != SIG_DFL &&
+	    previous->sa_handler != SIG_IGN) {
+		previous->sa_handler(signal);
 		return;
 	}
 	/* Returning runs the faulting instruction again, now for good. */
@@ -47,11 +53,13 @@ void fault_install(void)
 	action.sa_flags = SA_SIGINFO | SA_ONSTACK;
 	sigemptyset(&action.sa_mask);
 	pthread_mutex_lock(&lock);
-	if (sigaction(SIGBUS, NULL, &now) == 0 &&
-	    (!(now.sa_flags & SA_SIGINFO) ||
-	     now.sa_sigaction != fault_signal)) {
-		fault_previous = now;
-		sigaction(SIGBUS, &action, NULL);
+	for (int i = 0; i < FAULT_SIGNALS; i++) {
+		if (sigaction(fault_signals[i], NULL, &now) < 0 ||
+		    ((now.sa_flags & SA_SIGINFO) &&
+		     now.sa_sigaction == fault_signal))
+			continue;
+		fault_previous[i] = now;
+		sigaction(fault_signals[i], &action, NULL);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -4,9 +4,9 @@
 
 /*
  * Runs fn(arg). Should a mapped file fail underneath it (SIGBUS: truncated
- * file, dead disk) or fault_raise be called, fn is left at once and
- * -EFAULT returned; what fn had begun stays half done, so the caller must
- * give up the object fn worked on. Not nested.
+ * file, dead disk; SIGSEGV: led astray by damaged contents) or fault_raise
+ * be called, fn is left at once and -EFAULT returned; what fn had begun stays
+ * half done, so the caller must give up the object fn worked on. Not nested.
  */
 int fault_guard(int (*fn)(void *arg), void *arg);
 /* Leaves the guarded call of this thread; returns if there is none. */

@@ -41,6 +41,28 @@ static const size_t map_sizes[] = {
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct index *open_indexes; /* guarded by open_lock */
 
+/* Out of the way of the next to open it; who has it open is not disturbed. */
+static int move_aside(struct index *index, int rc)
+{
+	_cleanup_free_ char *aside = NULL;
+	struct stat st;
+
+	/* Not one that somebody else has put in its place already. */
+	if (index->inode && (stat(index->path, &st) < 0 ||
+			     st.st_ino != index->inode ||
+			     st.st_dev != index->device))
+		return 0;
+	if (asprintf(&aside, "%s.bad-%" PRId64 "-%ld", index->path,
+		     wall_seconds(), (long)getpid()) < 0)
+		return -ENOMEM;
+	if (rename(index->path, aside) < 0)
+		return -errno;
+	log_warning("index damaged, moved aside: dir=%s kept=%s reason=%s",
+		    index->path, aside,
+		    rc == -EFAULT ? "it failed underneath" : mdb_strerror(rc));
+	return mkdir(index->path, 0700) < 0 ? -errno : 0;
+}
+
 int index_error(struct index *index, int rc)
 {
 	switch (rc) {
@@ -60,11 +82,13 @@ int index_error(struct index *index, int rc)
 		break;
 	}
 	/* Damaged pages, a panic of the library, a fault in the mapping. */
-	if (!atomic_exchange(&index->is_dead, true))
-		log_warning("index lost, going on without recording: dir=%s "
-			    "reason=%s", index->path,
-			    rc == -EFAULT ? "the file failed underneath" :
-					    mdb_strerror(rc));
+	if (atomic_exchange(&index->is_dead, true))
+		return -EIO;
+	log_warning("index lost, going on without recording: dir=%s reason=%s",
+		    index->path, rc == -EFAULT ? "it failed underneath" :
+						 mdb_strerror(rc));
+	if (!index->must_exist)
+		(void)move_aside(index, rc);
 	return -EIO;
 }
 
@@ -216,21 +240,6 @@ static bool means_damaged(int rc)
 	default:
 		return false;
 	}
-}
-
-static int move_aside(struct index *index, int rc)
-{
-	_cleanup_free_ char *aside = NULL;
-
-	if (asprintf(&aside, "%s.bad-%" PRId64 "-%ld", index->path,
-		     wall_seconds(), (long)getpid()) < 0)
-		return -ENOMEM;
-	if (rename(index->path, aside) < 0)
-		return -errno;
-	log_warning("index damaged, starting a new one: dir=%s kept=%s "
-		    "reason=%s", index->path, aside,
-		    rc == -EFAULT ? "truncated" : mdb_strerror(rc));
-	return mkdir(index->path, 0700) < 0 ? -errno : 0;
 }
 
 static struct index *index_new(const char *path, int flags)

@@ -146,6 +146,7 @@ static void test_fails_while_running(void **state)
 	assert_int_equal(cache_blob_bytes_present(other), UNIT);
 	cache_usage(cache, &usage);
 	assert_false(usage.records);
+	assert_int_equal(kept_aside(dir), 1);
 	cache_blob_close(blob);
 	cache_blob_close(other);
 	cache_close(cache);
