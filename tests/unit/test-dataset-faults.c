@@ -395,8 +395,9 @@ static void closing_wakes_whom_it_parked(void **state)
 	origin_server_control(&server, "add=silent&path=*packs*");
 	for (int i = 0; i < 50; i++) {
 		waiter_init(&waiters[i].waiter, release_on_wake);
+		/* All before the zeros, which need nobody. */
 		assert_int_equal(snapshot_read(snapshot, attr.number,
-					       (uint64_t)i * 300000, 100,
+					       (uint64_t)i * 30000, 100,
 					       &waiters[i].waiter, &result,
 					       &err),
 				 DATASET_PARKED);
@@ -442,7 +443,7 @@ static void stuck_readers_leave_others_alone(void **state)
 		waiters[i].waiter.timeout_ms = 60000;
 		assert_int_equal(
 			snapshot_read(snapshot, attr.number,
-				      (uint64_t)(i % 60) * 200000, 500000,
+				      (uint64_t)(i % 60) * 20000, 500000,
 				      &waiters[i].waiter, &result, &err),
 			DATASET_PARKED);
 	}
