@@ -30,6 +30,12 @@ unit_tests = \
 	%D%/unit/test-origins \
 	%D%/unit/test-pack \
 	%D%/unit/test-places \
+	%D%/unit/test-publish \
+	%D%/unit/test-publish-index \
+	%D%/unit/test-publish-lease \
+	%D%/unit/test-publish-reader \
+	%D%/unit/test-publish-shared-cut \
+	%D%/unit/test-publish-walk \
 	%D%/unit/test-recipe \
 	%D%/unit/test-retry \
 	%D%/unit/test-source \
@@ -48,6 +54,7 @@ check_LIBRARIES += %D%/unit/libunit.a
 	%D%/unit/fetch-env.h \
 	%D%/unit/origin-server.c \
 	%D%/unit/origin-server.h \
+	%D%/unit/publish-env.h \
 	$(NULL)
 %C%_unit_libunit_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 

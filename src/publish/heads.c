@@ -35,6 +35,19 @@ char *history_path(const char *dataset, uint64_t serial, char *ret_path,
 	return ret_path;
 }
 
+static bool is_name_conflict(int r)
+{
+	return r == -ENOTDIR || r == -EISDIR || r == -EINVAL;
+}
+
+static int fail_conflict(const struct mirror *mirror, const char *path, int r,
+			 struct err *err)
+{
+	return err_set(err, -r,
+		       "'%s/%s' cannot be: one dataset's name may not be a directory of another's",
+		       mirror->path, path);
+}
+
 static int load_path(const struct mirror *mirror, const char *path,
 		     struct head *ret, struct digest *ret_text, struct err *err)
 {
@@ -43,7 +56,9 @@ static int load_path(const struct mirror *mirror, const char *path,
 
 	buf_init(&text, HEAD_TEXT_LIMIT);
 	r = file_read(mirror->fd, path, &text);
-	if (r < 0) {
+	if (is_name_conflict(r)) {
+		fail_conflict(mirror, path, r, err);
+	} else if (r < 0) {
 		err_set(err, -r, "cannot read '%s/%s': %s", mirror->path, path,
 			strerror(-r));
 	} else {
@@ -75,10 +90,8 @@ static int write_head(const struct mirror *mirror, const char *path,
 	int r = file_write(mirror->fd, path, text->data, text->len, 0666,
 			   FILE_WRITE_SYNC | FILE_WRITE_MKDIR);
 
-	if (r == -ENOTDIR || r == -EISDIR)
-		return err_set(err, -r,
-			       "cannot write '%s/%s': one dataset's name may not be a directory of another's",
-			       mirror->path, path);
+	if (is_name_conflict(r))
+		return fail_conflict(mirror, path, r, err);
 	if (r < 0)
 		return err_set(err, -r, "cannot write '%s/%s': %s",
 			       mirror->path, path, strerror(-r));

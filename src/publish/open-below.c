@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open a path below a directory, following no symlink. A tree may be
+ * Paths below a directory: opening them without following a symlink. A tree may be
  * changed by its users while it is published: a directory replaced by a
  * symlink must not make us read /etc. openat2 says so in one call; where
  * it does not exist only the last part is guarded, as in tar.
@@ -66,4 +66,17 @@ int open_below(int root_fd, const char *path, int flags)
 		path += len + 1;
 	}
 	return open_part(dir_fd, *path ? path : ".", flags);
+}
+
+const char *path_tail(const char *path)
+{
+	const size_t enough = 150;
+	size_t len = strlen(path);
+	const char *slash;
+
+	if (len <= enough)
+		return path;
+	path += len - enough;
+	slash = strchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
 }

@@ -34,6 +34,7 @@ struct reach {
 	void *arg;
 	struct codec *codec;
 	VEC(struct digest) catalogs; /* still to be visited */
+	VEC(struct digest) reported; /* missing things are told once */
 };
 
 /* A places file, opened beside its recipe. */
@@ -69,12 +70,27 @@ void reach_free(struct reach *reach)
 		return;
 	codec_free(reach->codec);
 	vec_release(&reach->catalogs);
+	vec_release(&reach->reported);
 	free(reach);
 }
 
 static void bad(struct reach *reach, const char *path, const char *text)
 {
 	reach->ops->bad(reach->arg, path, text);
+}
+
+static void bad_once(struct reach *reach, const struct digest *digest,
+		     const char *path, const char *text)
+{
+	struct digest *slot;
+
+	for (size_t i = 0; i < reach->reported.count; i++)
+		if (digest_equal(&reach->reported.items[i], digest))
+			return;
+	slot = vec_push(&reach->reported);
+	if (slot)
+		*slot = *digest;
+	bad(reach, path, text);
 }
 
 /* Mark an object: 1 if it is new to us, 0 if it was visited, or absent. */
@@ -88,7 +104,8 @@ static int visit(struct reach *reach, const struct digest *digest,
 
 	if (!file) {
 		err_set(&err, ENOENT, "missing: a head needs this %s", what);
-		bad(reach, mirror_object_path(digest, path), err.text);
+		bad_once(reach, digest, mirror_object_path(digest, path),
+			 err.text);
 		return 0;
 	}
 	if (file->is_reached)
@@ -157,22 +174,22 @@ static int number_packs(struct reach *reach, struct places_file *file)
 	if (!file->packs)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < file->head->pack_count; i++) {
-		struct stored_file *pack =
-			stored_files_find(packs, &file->head->packs[i].id);
+		const struct places_pack *named = &file->head->packs[i];
+		struct stored_file *pack = stored_files_find(packs, &named->id);
 		char path[SOURCE_PATH_MAX];
 		struct err err;
 
 		file->packs[i] = PACK_ABSENT;
-		mirror_pack_path(&file->head->packs[i].id, path);
+		mirror_pack_path(&named->id, path);
 		if (!pack) {
 			err_set(&err, ENOENT, "missing: %s names it",
 				file->path);
-			bad(reach, path, err.text);
-		} else if (pack->size != file->head->packs[i].size) {
+			bad_once(reach, &named->id, path, err.text);
+		} else if (pack->size != named->size) {
 			err_set(&err, EBADMSG, "has %llu bytes, %s says %llu",
 				(unsigned long long)pack->size, file->path,
-				(unsigned long long)file->head->packs[i].size);
-			bad(reach, path, err.text);
+				(unsigned long long)named->size);
+			bad_once(reach, &named->id, path, err.text);
 		} else {
 			pack->is_reached = true;
 			file->packs[i] = (uint32_t)(pack - packs->list.items);

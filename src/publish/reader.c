@@ -56,11 +56,16 @@ static const char *current_path(const struct reader *reader)
 	return blob_job_path(reader->job, reader->next_file - 1);
 }
 
+static const char *shown_path(const struct reader *reader)
+{
+	return path_tail(current_path(reader));
+}
+
 static int fail_changed(const struct reader *reader, struct err *err)
 {
 	return err_set(err, ESTALE,
 		       "'%s' was changed while it was read; publish a tree that stands still",
-		       current_path(reader));
+		       shown_path(reader));
 }
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -76,7 +81,7 @@ static int check_unchanged(const struct reader *reader, struct stat *ret,
 
 	if (fstat(reader->fd, &st) < 0)
 		return err_set(err, errno, "cannot look at '%s': %s",
-			       current_path(reader), strerror(errno));
+			       shown_path(reader), strerror(errno));
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size ||
 	    st.st_dev != file->dev || st.st_ino != file->ino ||
 	    !same_time(&st.st_mtim, &file->mtime) ||
@@ -98,7 +103,7 @@ static int open_file(struct reader *reader, struct err *err)
 		return fail_changed(reader, err);
 	if (fd < 0)
 		return err_set(err, -fd, "cannot read '%s': %s",
-			       current_path(reader), strerror(-fd));
+			       shown_path(reader), strerror(-fd));
 	reader->fd = fd;
 	r = check_unchanged(reader, &st, err);
 	if (r < 0)
@@ -166,7 +171,7 @@ static int read_more(struct reader *reader, struct err *err)
 		       current_file(reader)->size - reader->file_left);
 	if (n < 0)
 		return err_set(err, (int)-n, "cannot read '%s': %s",
-			       current_path(reader), strerror((int)-n));
+			       shown_path(reader), strerror((int)-n));
 	if ((size_t)n != want)
 		return fail_changed(reader, err);
 	reader->end += want;
@@ -190,27 +195,27 @@ static int fill(struct reader *reader, struct err *err)
 }
 
 /* Where the hole at or after offset begins and ends; size if there is none. */
-static void find_hole(struct reader *reader, uint64_t offset, uint64_t size)
+static void find_hole(struct reader *reader, uint64_t offset)
 {
 	off_t start = lseek(reader->fd, (off_t)offset, SEEK_HOLE);
 	off_t end = start < 0 ? -1 : lseek(reader->fd, start, SEEK_DATA);
 
-	reader->hole_start = start < 0 ? size : (uint64_t)start;
-	reader->hole_end = end < 0 ? size : (uint64_t)end;
+	reader->hole_start = start < 0 ? reader->size : (uint64_t)start;
+	reader->hole_end = end < 0 ? reader->size : (uint64_t)end;
 }
 
 /* The length of the chunk at offset if a hole covers it, else 0. */
 static uint32_t hole_chunk(struct reader *reader, uint64_t offset)
 {
-	uint64_t size = reader->job->blob->size, end;
+	uint64_t end;
 
 	if (reader->fd < 0 || !reader->is_sparse)
 		return 0;
 	if (offset >= reader->hole_end)
-		find_hole(reader, offset, size);
+		find_hole(reader, offset);
 	end = offset + reader->chunker->max_bytes;
-	if (end > size)
-		end = size;
+	if (end > reader->size)
+		end = reader->size;
 	return offset >= reader->hole_start && end <= reader->hole_end ?
 		       (uint32_t)(end - offset) :
 		       0;
@@ -231,7 +236,6 @@ static int skip(struct reader *reader, uint32_t length, struct err *err)
 
 static int next_chunk(struct reader *reader, uint64_t *offset, struct err *err)
 {
-	uint64_t size = reader->job->blob->size;
 	uint32_t length = hole_chunk(reader, *offset);
 	const uint8_t *data = NULL;
 	int r;
@@ -252,7 +256,7 @@ static int next_chunk(struct reader *reader, uint64_t *offset, struct err *err)
 		return r;
 	*offset += length;
 	return reader->ops->chunk(reader->arg, reader->segment, data, length,
-				  *offset == size);
+				  *offset == reader->size);
 }
 
 int reader_run(struct reader *reader, const struct blob_job *job,
@@ -264,11 +268,11 @@ int reader_run(struct reader *reader, const struct blob_job *job,
 	reader->job = job;
 	reader->next_file = 0;
 	reader->file_left = 0;
-	reader->unread = job->blob->size;
+	reader->size = reader->unread = job->blob->size;
 	/* Opened now, so that a sparse file's first hole is seen. */
 	if (job->files.count == 1)
 		r = open_file(reader, err);
-	while (r == 0 && offset < job->blob->size)
+	while (r == 0 && offset < reader->size)
 		r = next_chunk(reader, &offset, err);
 	if (reader->fd >= 0)
 		close(steal_fd(&reader->fd));

@@ -195,7 +195,7 @@ static int explain(struct tree_writer *tree, int r,
 		return r;
 	}
 	return err_set(err, -r, "cannot record '%s': %s",
-		       entry && *entry->path ? entry->path : ".",
+		       entry && *entry->path ? path_tail(entry->path) : ".",
 		       strerror(-r));
 }
 
@@ -275,7 +275,7 @@ static int lay_file(struct tree_writer *tree, const struct walk_entry *entry,
 		return 0;
 	if (size > LIMIT_BLOB_BYTES)
 		return err_set(err, EFBIG, "'%s' is larger than 1 PiB",
-			       entry->path);
+			       path_tail(entry->path));
 	if (size > tree->options->params->small_file_bytes)
 		return submit_large(tree, entry, ret, err);
 	return add_to_shared(tree, entry, ret, ret_offset, err);

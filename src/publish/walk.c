@@ -62,7 +62,8 @@ static int walk_directory(struct walker *walker, int *parent_fd,
 
 static const char *shown_path(const struct walker *walker)
 {
-	return walker->path.len ? (const char *)walker->path.data : ".";
+	return walker->path.len ? path_tail((const char *)walker->path.data) :
+				  ".";
 }
 
 static int fail(struct walker *walker, int errnum, const char *what)

@@ -66,4 +66,8 @@ bool walk_is_excluded(const char *const *patterns, size_t count,
  */
 int open_below(int root_fd, const char *path, int flags);
 
+/* The end of a path, short enough for an error's text: a long path would
+ * push out the reason. */
+const char *path_tail(const char *path);
+
 #endif
