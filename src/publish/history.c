@@ -182,7 +182,7 @@ int publish_tag(const char *where, const char *name, const char *tag,
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
 	_cleanup_(lease_release_p) struct lease *lease = NULL;
-	struct head current, head;
+	struct head current = { 0 }, head;
 	char which[24];
 	int r;
 
@@ -242,7 +242,7 @@ int publish_rollback(const char *where, const char *name, const char *which,
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
 	_cleanup_(lease_release_p) struct lease *lease = NULL;
-	struct head current, head;
+	struct head current = { 0 }, head;
 	struct digest previous;
 	int r = open_for_writing(where, "rollback", &mirror, &lease, err);
 
