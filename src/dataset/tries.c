@@ -66,6 +66,14 @@ static bool all_dead(const struct candidates *c)
 	return true;
 }
 
+/* A little before a reader who came with it: the reason beats the deadline. */
+static uint64_t budget_ms(const struct node *node)
+{
+	uint32_t margin = node->timeout_ms / 8;
+
+	return node->timeout_ms - (margin < 500 ? margin : 500);
+}
+
 void tries_init(struct tries *tries, struct dataset *dataset, int only,
 		enum fetch_priority priority)
 {
@@ -77,7 +85,7 @@ void tries_init(struct tries *tries, struct dataset *dataset, int only,
 		.priority = priority,
 		.only = only,
 		.started_ms = now,
-		.give_up_ms = now + dataset->node->timeout_ms,
+		.give_up_ms = now + budget_ms(dataset->node),
 	};
 	for (unsigned i = 0; i < dataset->mirror_count; i++)
 		tries->mirrors[i].is_out = only >= 0 && (int)i != only;
@@ -247,7 +255,7 @@ void tries_progress(struct tries *tries)
 
 	tries->round = 0;
 	tries->started_ms = now;
-	tries->give_up_ms = now + tries->dataset->node->timeout_ms;
+	tries->give_up_ms = now + budget_ms(tries->dataset->node);
 	for (unsigned i = 0; i < tries->dataset->mirror_count; i++)
 		tries->mirrors[i].tried = 0;
 }
