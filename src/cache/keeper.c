@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,9 @@
 #define IDLE_S 60
 /* Younger files may be on their way to their first commit. */
 #define LEFTOVER_AGE_S 3600
+/* When space is short and nothing else can go. */
+#define PRESSED_AGE_S 60
+#define FULL_SWEEP_MS 60000u
 /* Candidates held in memory: 8 MiB; more rounds if they do not suffice. */
 #define CANDIDATES_MAX 65536u
 /* When everything is in use: no look at the whole index per write. */
@@ -135,6 +139,11 @@ static bool evict_gated(struct cache *cache)
 	candidates.items = calloc(CANDIDATES_MAX, sizeof(*candidates.items));
 	if (candidates.items && collect(cache, &candidates) == 0)
 		freed = evict_down(cache, &candidates, excess);
+	if (freed < excess && now_ms() >= cache->keeper.next_full_sweep_ms) {
+		cache->keeper.next_full_sweep_ms = now_ms() + FULL_SWEEP_MS;
+		for (unsigned int i = 0; i < 256; i++)
+			keeper_sweep(cache, i, PRESSED_AGE_S);
+	}
 	/* The next look at the total must see it. */
 	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
 	free(candidates.items);
@@ -197,6 +206,21 @@ static bool is_in_use(int dirfd, const char *name)
 	return fd >= 0 && ofd_test(fd, F_WRLCK, 0, 1) != 0;
 }
 
+/* Whether the file it speaks of is being filled. */
+static bool is_announcing(int dirfd, const char *name)
+{
+	char text[64] = "", file[NAME_MAX + 64];
+	ssize_t n = readlinkat(dirfd, name, text, sizeof(text) - 1);
+
+	if (n < 16)
+		return false;
+	/* cdef.new -> cdef.GEN; segments are not looked for: the price of a
+	 * lost announcement is lost work at most. */
+	snprintf(file, sizeof(file), "%.*s%.16s", (int)strlen(name) - 3, name,
+		 text);
+	return is_in_use(dirfd, file);
+}
+
 static void sweep_entry(struct cache *cache, int dirfd, const char *directory,
 			const char *name, int64_t age_s)
 {
@@ -204,8 +228,8 @@ static void sweep_entry(struct cache *cache, int dirfd, const char *directory,
 	uint64_t gen;
 
 	if (ends_with(name, ".new")) {
-		/* Announcements are taken away within seconds. */
-		if (is_old(dirfd, name, age_s, true))
+		if (is_old(dirfd, name, age_s, true) &&
+		    !is_announcing(dirfd, name))
 			unlinkat(dirfd, name, 0);
 		return;
 	}

@@ -21,6 +21,7 @@ struct keeper {
 	pthread_cond_t wake;
 	bool is_stopping, is_kicked;
 	_Atomic uint64_t quiet_until_ms; /* nothing more to evict before */
+	uint64_t next_full_sweep_ms;
 	unsigned int next_directory; /* of blobs/, to be swept */
 };
 

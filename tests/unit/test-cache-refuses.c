@@ -118,7 +118,7 @@ static void test_read_only_disk(void **state)
 	env_wait(&recorded, 1);
 	cache_blob_close(blob);
 	cache_close(cache);
-	assert_int_equal(mount(NULL, dir, NULL, MS_REMOUNT | MS_RDONLY, NULL),
+	assert_int_equal(mount("tmpfs", dir, "tmpfs", MS_REMOUNT | MS_RDONLY, ""),
 			 0);
 	cache = env_open(dir);
 	blob = env_blob(cache, 1, 8);
