@@ -23,6 +23,7 @@ unit_tests = \
 	%D%/unit/test-fetch \
 	%D%/unit/test-fetch-faults \
 	%D%/unit/test-fetch-files \
+	%D%/unit/test-fetch-names \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
 	%D%/unit/test-log \
