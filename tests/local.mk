@@ -87,11 +87,24 @@ dist_check_SCRIPTS += \
 	%D%/check-lib.sh \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
+	%D%/test-blocks-are-real.sh \
+	%D%/test-cache-inside-the-mount-is-refused.sh \
+	%D%/test-directory-offsets-resume.sh \
+	%D%/test-fstab-mounts-every-dataset.sh \
+	%D%/test-mount-helper-takes-every-word.sh \
+	%D%/test-mount-is-read-only.sh \
+	%D%/test-mount-says-why-not.sh \
+	%D%/test-names-are-kept.sh \
+	%D%/test-new-snapshot-is-seen.sh \
+	%D%/test-ordinary-users-mount.sh \
+	%D%/test-session-on-a-descriptor.sh \
+	%D%/test-stuck-mirror-leaves-others-alone.sh \
 	$(NULL)
 
 # Sourced by tests, or read by them.
 EXTRA_DIST += \
 	%D%/compare-trees.py \
+	%D%/namespace.sh \
 	%D%/data \
 	%D%/fuzz/corpus \
 	%D%/lib.sh \

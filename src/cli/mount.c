@@ -23,6 +23,8 @@
 /* What a start may take beyond the reader's time-out. */
 #define START_EXTRA_MS 10000u
 
+#define FSTAB_WORD_MAX 65536u
+
 /* Exit codes mount(8) hands on. */
 #define HELPER_USAGE 1
 #define HELPER_SYSTEM 2
@@ -231,29 +233,24 @@ static void print_fstab_word(const char *word)
 	}
 }
 
+/* Backslashes, not quotes: mount(8) drops a word with both. */
 static int print_fstab_option(const struct option_def *def, const char *value)
 {
 	struct buf word;
 	int r;
 
-	buf_init(&word, 65536);
-	bool is_quoted = strpbrk(value, ",\"\\") != NULL;
-	r = buf_printf(&word, def->type == OPTION_BOOL ? "%s" : "%s=%s", def->name,
-		       is_quoted ? "\"" : "");
+	buf_init(&word, FSTAB_WORD_MAX);
+	r = buf_printf(&word, def->type == OPTION_BOOL ? ",%s" : ",%s=", def->name);
 	for (const char *at = value; r == 0 && def->type != OPTION_BOOL && *at; at++) {
-		if (*at == '"' || *at == '\\')
+		if (strchr(",\"\\", *at))
 			r = buf_append(&word, "\\", 1);
 		if (r == 0)
 			r = buf_append(&word, at, 1);
 	}
-	if (r == 0 && def->type != OPTION_BOOL && is_quoted)
-		r = buf_append(&word, "\"", 1);
 	if (r == 0)
 		r = buf_append(&word, "", 1);
-	if (r == 0) {
-		putchar(',');
+	if (r == 0)
 		print_fstab_word((const char *)word.data);
-	}
 	buf_release(&word);
 	return r;
 }

@@ -88,11 +88,14 @@ static const struct option_def mount_options_table[] = {
 	  .help = "show this as the device (default: SOURCE)" },
 	{ .name = "context", .type = OPTION_STRING, AT(context), .value = "LABEL",
 	  .help = "SELinux label of all files (root only)" },
-	/* accepted because other FUSE filesystems have them */
+	/* accepted because other FUSE filesystems have them, or because a
+	 * remount lists what the kernel shows */
 	{ .name = "default_permissions", .type = OPTION_BOOL, AT(default_permissions),
 	  .is_hidden = true },
 	{ .name = "max_read", .type = OPTION_SIZE, AT(max_read), .is_hidden = true },
 	{ .name = "subtype", .type = OPTION_STRING, AT(subtype), .is_hidden = true },
+	{ .name = "user_id", .type = OPTION_COUNT, AT(ignored), .is_hidden = true },
+	{ .name = "group_id", .type = OPTION_COUNT, AT(ignored), .is_hidden = true },
 	{ .name = "remount", .type = OPTION_BOOL, .places = OPTION_LISTED, AT(remount),
 	  .is_hidden = true },
 	{ 0 },

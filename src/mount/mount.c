@@ -130,10 +130,12 @@ static void ready_line(struct fs *fs, char *line, size_t size)
 	if (options->is_single) {
 		struct slot *slot = tree_slot(&fs->tree, 1);
 
-		snprintf(line, size, "%s: %s in %s entries at %s",
+		uint64_t entries = snapshot_entry_count(slot->snapshot);
+
+		snprintf(line, size, "%s: %s in %s %s at %s",
 			 dataset_name(fs->tree.dirs.items[0].dataset),
 			 format_size(snapshot_total_bytes(slot->snapshot), bytes),
-			 format_count(snapshot_entry_count(slot->snapshot), count),
+			 format_count(entries, count), entries == 1 ? "entry" : "entries",
 			 options->mountpoint);
 	} else {
 		snprintf(line, size, "%zu dataset%s at %s", options->dataset_count,

@@ -17,6 +17,7 @@
 
 /* Enum values of format/, which the attributes carry. */
 #include "format/catalog.h"
+#include "format/limits.h"
 
 /* Whole chunks fit a read; st_blksize is what cp and friends read at once. */
 #define BLOCK_SIZE (1u << 20)
@@ -155,6 +156,11 @@ static int run_lookup(struct op *op, struct err *err)
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
+	/* the kernel lets 1024 bytes through; no catalog has such names */
+	if (strlen(name) > LIMIT_NAME_BYTES) {
+		fuse_reply_err(req, ENAMETOOLONG);
+		return;
+	}
 	op_start(fs_of(req), req, run_lookup, parent, 0, 0, NULL, name);
 }
 
@@ -332,7 +338,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 		.f_frsize = STATFS_BLOCK,
 		.f_blocks = bytes / STATFS_BLOCK + 1,
 		.f_files = entries,
-		.f_namemax = 255,
+		.f_namemax = LIMIT_NAME_BYTES,
 		.f_flag = ST_RDONLY | ST_NOSUID,
 	};
 	fuse_reply_statfs(req, &st);

@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "format/limits.h"
 #include "mount/op.h"
 
 #define OFFSET_SLOT_SHIFT 44
 #define OFFSET_INDEX_MASK ((UINT64_C(1) << OFFSET_SLOT_SHIFT) - 1)
 /* More than any kernel asks for at once today; bounds our memory. */
 #define LISTING_BYTES_MAX (256u << 10)
-#define NAME_BYTES_MAX 255u
 #define DOTS 2u /* "." and ".." come first */
 
 struct listing {
@@ -123,9 +123,9 @@ static bool add_name(void *arg, const char *name, size_t name_len, const struct 
 		.attr_timeout = TIMEOUT_SNAPSHOT,
 		.entry_timeout = listing->target.dir ? TIMEOUT_CURRENT : TIMEOUT_SNAPSHOT,
 	};
-	char text[NAME_BYTES_MAX + 1];
+	char text[LIMIT_NAME_BYTES + 1];
 
-	if (name_len > NAME_BYTES_MAX)
+	if (name_len > LIMIT_NAME_BYTES)
 		return true;
 	memcpy(text, name, name_len);
 	text[name_len] = '\0';

@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Each reason why a mount cannot be made is an error that names the thing; a mount whose process
+# died is replaced; a busy one is not unmounted by force.
+. "${top_srcdir:-.}/tests/lib.sh"
+requires fuse root net
+
+mkdir tree mnt other
+echo data > tree/file
+publish_tree tree mirror d
+larder keygen other.key > /dev/null
+key=$T/test.key.pub
+source=$T/mirror#d
+try() {
+	timeout 30 larder mount -c larder.conf -o "cache=$T/cache,key=$key,timeout=2s" "$@"
+}
+expect_fail "'$T/absent' does not exist" try "$source" "$T/absent"
+expect_fail "'$T/tree/file' is not a directory" try "$source" tree/file
+expect_fail "MOUNTPOINT is missing" try
+expect_fail "no dataset is configured" try mnt
+expect_fail "neither a configured dataset nor MIRROR#NAME" try nonsense mnt
+expect_fail "unknown option|did you mean" try --cahce=/x "$source" mnt
+expect_fail "cannot|no such|not" try "$T/nowhere#d" mnt
+expect_fail "other" try "$T/mirror#other" mnt
+expect_fail "127.0.0.1" try "http://127.0.0.1:1/m#d" mnt
+expect_fail "sign|key" larder mount -c larder.conf \
+	-o "cache=$T/cache3,key=$T/other.key.pub" "$source" mnt
+expect_fail "key" larder mount -c larder.conf -o "cache=$T/cache3" "$source" mnt
+expect_fail "absent.pub" larder mount -c larder.conf -o "cache=$T/c,key=absent.pub" "$source" mnt
+expect_fail "no.conf" larder mount -c no.conf "$source" mnt
+printf '[a]\nmirror = /x\nmirrror = /y\n' > bad.conf
+expect_fail "bad.conf:3" larder mount -c bad.conf mnt
+printf '[a]\nmirror = /x\n[a/b]\nmirror = /x\n' > bad.conf
+expect_fail "inside dataset" larder mount -c bad.conf -o "cache=$T/cache,key=$key" mnt
+printf '[a]\n' > bad.conf
+expect_fail "\[a\] has no mirror" larder mount -c bad.conf -o "cache=$T/cache" mnt
+! grep -q "$T/" /proc/self/mountinfo || fail "something was mounted"
+
+# the success line; "already mounted"
+try "$source" mnt > said
+grep -qE "^d: 5 B in [0-9]+ entr(y|ies) at $T/mnt$" said || fail "$(cat said)"
+expect_fail "already mounted at '$T/mnt'" try "$source" mnt
+expect_fail "already mounted at '$T/mnt'" try "$source" "$T/other/../mnt/"
+
+# in use: said, and left alone
+exec 5< mnt/file
+expect_fail "in use.*larder umount -l" larder umount mnt
+[ "$(cat mnt/file)" = data ]
+exec 5<&-
+larder umount mnt
+expect_fail "no larder mount at '$T/mnt'" larder umount mnt
+expect_fail "no larder mount at" larder umount /proc
+
+# a dead one is replaced, and old descriptors fail at once
+try "$source" mnt > /dev/null
+exec 5< mnt/file
+kill -9 "$(getfattr --only-values -n user.larder.pid mnt)"
+wait_for 5 eval '! cat mnt/file 2> /dev/null'
+expect_fail "not connected" cat mnt/file
+expect_fail "dead" larder status
+try "$source" mnt > /dev/null
+[ "$(cat mnt/file)" = data ]
+timeout 5 cat <&5 > /dev/null || [ $? != 124 ] || fail "an old descriptor hangs"
+exec 5<&-
+[ "$(grep -c " $T/mnt " /proc/self/mountinfo)" = 1 ]
+kill -9 "$(getfattr --only-values -n user.larder.pid mnt)"
+larder umount mnt
+! grep -q "$T/" /proc/self/mountinfo
+
+# without its mirror a single dataset mounts from the last head, at once
+mv mirror gone
+try "$source" mnt > /dev/null || fail "does not mount from the last head"
+[ "$(ls mnt)" = file ]
+larder umount mnt
+
+# typing errors
+expect_fail "did you mean 'mount'" larder moutn x y
+expect_fail "no command" larder frobnicate
+status=0
+larder ls --no-such 2> /dev/null || status=$?
+[ $status = 2 ] || fail "usage is $status"

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Somebody who is not root mounts through fusermount3, sees what root would, and unmounts;
+# the cache is below HOME, whatever the configuration of the system says.
+. "${top_srcdir:-.}/tests/lib.sh"
+requires fuse root fusermount3 setpriv unshare
+
+# /dev/fuse is for everybody on real systems, not on every test machine
+if [ -z "${IN_NAMESPACE-}" ] &&
+	! setpriv --reuid 65534 --regid 65534 --clear-groups test -w /dev/fuse; then
+	mknod -m 666 "$T/fuse" c 10 229 2> /dev/null || skip "no device for everybody"
+	status=0
+	IN_NAMESPACE=1 unshare -m bash -c 'mount --make-rprivate / &&
+		mount --bind "$1" /dev/fuse && exec bash "$2"' bash "$T/fuse" "$0" ||
+		status=$?
+	exit $status
+fi
+
+mkdir tree mnt
+echo data > tree/file
+publish_tree tree mirror d
+mkdir -m 700 cache
+printf 'cache = %s/cache\nkey = %s/test.key.pub\n' "$T" "$T" > larder.conf
+chmod 755 "$T"
+chmod 644 test.key.pub
+chown 65534 mnt home
+as_nobody() {
+	setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"
+}
+as_nobody true 2> /dev/null || skip "cannot be somebody else"
+as_nobody fusermount3 --version > /dev/null || skip "fusermount3 does not run"
+as_nobody larder mount -c larder.conf "$T/mirror#d" mnt ||
+	fail "an ordinary user cannot mount"
+[ "$(as_nobody cat mnt/file)" = data ]
+[ "$(findmnt -n -o SOURCE,FSTYPE --mountpoint "$T/mnt" | tr -s ' ')" = "$T/mirror#d fuse.larder" ]
+expect_fail "ermission denied" cat mnt/file # root was not let in
+[ -e home/.cache/larder/larder-cache ] || fail "the cache is elsewhere: $(find home)"
+[ -z "$(ls cache)" ]
+[ "$(as_nobody larder cat -c larder.conf "$T/mirror#d:file")" = data ]
+as_nobody larder umount mnt
+! grep -q " $T/mnt " /proc/self/mountinfo
+
+mkdir foreign
+expect_fail "fusermount3|ermission" as_nobody larder mount -c larder.conf "$T/mirror#d" foreign
