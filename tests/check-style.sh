@@ -80,8 +80,9 @@ awk '
 refuse 'descriptors without CLOEXEC' \
 	'[^a-z_](pipe|accept|creat|dup|epoll_create|inotify_init)[ \t]*\(' < "$T/bare-src"
 
-git_files() { # tracked, or in a tarball all
-	git ls-files 2> /dev/null || find . -type f | sed 's|^\./||'
+git_files() { # tracked, or in a tarball what was shipped
+	git ls-files 2> /dev/null ||
+		find src tests man m4 contrib bench configure.ac Makefile.am -type f
 }
 git_files | grep -E '\.([ch]|sh|m4|mk|ac|am|[158])$|^contrib/[a-z-]*$|^\.ci/' |
 	grep -vE '^(tests/data|tests/fuzz/corpus|build-aux|aclocal\.m4|autom4te)' |
