@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * larder(1): the table of commands. Called as mount.larder it is mount(8)'s helper; a
- * first word that is no command, with a directory after it, is how mount(8) and
- * mount.fuse3 call a filesystem: a mount.
+ * larder(1): the table of commands. Called as mount.larder it is mount(8)'s
+ * helper; a first word that is no command, with a directory after it, is how
+ * mount(8) and mount.fuse3 call a filesystem: a mount.
  */
 #include <config.h>
 
@@ -22,20 +22,24 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{ "mount", cmd_mount, "[SOURCE] MOUNTPOINT", "mount a dataset, or every configured one" },
-	{ "umount", cmd_umount, "MOUNTPOINT...", "unmount it" },
-	{ "status", cmd_status, "", "what is mounted, and whether it answers" },
-	{ "ls", cmd_ls, "[SOURCE[:PATH]]", "list files without mounting" },
-	{ "cat", cmd_cat, "SOURCE:PATH...", "print files without mounting" },
-	{ "du", cmd_du, "SOURCE[:PATH]", "sizes of directories, at once" },
-	{ "publish", cmd_publish, "TREE MIRROR", "make a directory a new snapshot on a mirror" },
-	{ "keygen", cmd_keygen, "FILE", "make a key to sign with" },
-	{ "log", cmd_log, "MIRROR [NAME]", "the snapshots of a mirror" },
-	{ "tag", cmd_tag, "MIRROR NAME TAG", "name a snapshot for good" },
-	{ "rollback", cmd_rollback, "MIRROR NAME SERIAL", "make an old snapshot the current one" },
-	{ "check", cmd_check, "MIRROR", "every byte of a mirror against its digests" },
-	{ "gc", cmd_gc, "MIRROR", "remove what no kept snapshot needs" },
-	{ 0 },
+	{"mount", cmd_mount, "[SOURCE] MOUNTPOINT",
+	 "mount a dataset, or every configured one"},
+	{"umount", cmd_umount, "MOUNTPOINT...", "unmount it"},
+	{"status", cmd_status, "", "what is mounted, and whether it answers"},
+	{"ls", cmd_ls, "[SOURCE[:PATH]]", "list files without mounting"},
+	{"cat", cmd_cat, "SOURCE:PATH...", "print files without mounting"},
+	{"du", cmd_du, "SOURCE[:PATH]", "sizes of directories, at once"},
+	{"publish", cmd_publish, "TREE MIRROR",
+	 "make a directory a new snapshot on a mirror"},
+	{"keygen", cmd_keygen, "FILE", "make a key to sign with"},
+	{"log", cmd_log, "MIRROR [NAME]", "the snapshots of a mirror"},
+	{"tag", cmd_tag, "MIRROR NAME TAG", "name a snapshot for good"},
+	{"rollback", cmd_rollback, "MIRROR NAME SERIAL",
+	 "make an old snapshot the current one"},
+	{"check", cmd_check, "MIRROR",
+	 "every byte of a mirror against its digests"},
+	{"gc", cmd_gc, "MIRROR", "remove what no kept snapshot needs"},
+	{0},
 };
 
 static void print_help(FILE *file)
@@ -44,15 +48,19 @@ static void print_help(FILE *file)
 	      "Mount datasets and models; nothing is downloaded before it is read.\n\n",
 	      file);
 	for (const struct command *command = commands; command->name; command++)
-		fprintf(file, "  %-10s%-20s  %s\n", command->name, command->args, command->help);
-	fputs("\nSOURCE is MIRROR#NAME[@TAG] or a dataset of /etc/larder/larder.conf.\n"
+		fprintf(file, "  %-10s%-20s  %s\n", command->name,
+			command->args, command->help);
+	fputs("\n  -h, --help                      print this text\n"
+	      "  -V, --version                   print the version\n"
+	      "\nSOURCE is MIRROR#NAME[@TAG] or a dataset of /etc/larder/larder.conf.\n"
 	      "larder COMMAND --help says more; larder help COMMAND opens its manual.\n",
 	      file);
 }
 
 static const struct command *find(const char *name)
 {
-	for (const struct command *command = commands; command->name; command++) {
+	for (const struct command *command = commands; command->name;
+	     command++) {
 		if (strcmp(command->name, name) == 0)
 			return command;
 	}
@@ -84,12 +92,13 @@ static bool looks_like_mount(int argc, char **argv)
 	if (argc < 3 || argv[1][0] == '-' || argv[2][0] == '-')
 		return false;
 	/* a dead mount gives ENOTCONN: still a mount point */
-	return stat(argv[2], &st) == 0 ? S_ISDIR(st.st_mode) : errno == ENOTCONN;
+	return stat(argv[2], &st) == 0 ? S_ISDIR(st.st_mode) :
+					 errno == ENOTCONN;
 }
 
 static const char *nearest_command(const char *name)
 {
-	const char *names[sizeof(commands) / sizeof(commands[0])] = { 0 };
+	const char *names[sizeof(commands) / sizeof(commands[0])] = {0};
 
 	for (size_t i = 0; commands[i].name; i++)
 		names[i] = commands[i].name;
@@ -101,9 +110,13 @@ static int unknown(const char *name)
 	const char *nearest = nearest_command(name);
 
 	if (nearest)
-		fprintf(stderr, "larder: '%s' is no command (did you mean '%s'?)\n", name, nearest);
+		fprintf(stderr,
+			"larder: '%s' is no command (did you mean '%s'?)\n",
+			name, nearest);
 	else
-		fprintf(stderr, "larder: '%s' is no command (larder help lists them)\n", name);
+		fprintf(stderr,
+			"larder: '%s' is no command (larder help lists them)\n",
+			name);
 	return CLI_USAGE;
 }
 
@@ -123,7 +136,8 @@ int main(int argc, char **argv)
 	const char *slash = strrchr(argv[0], '/');
 	const char *self = slash ? slash + 1 : argv[0];
 
-	if (strcmp(self, "mount.larder") == 0 || strcmp(self, "mount.fuse.larder") == 0)
+	if (strcmp(self, "mount.larder") == 0 ||
+	    strcmp(self, "mount.fuse.larder") == 0)
 		return cmd_mount_helper(argc, argv);
 	if (argc < 2) {
 		print_help(stderr);

@@ -115,8 +115,9 @@ for header in src/*/*.h; do
 	printf '#include <config.h>\n#include "%s"\n' "${header#src/}" \
 		> "$T/headers/$name.c"
 done
-# shellcheck disable=SC2086 # a list of flags
-(cd "$top_builddir" && $cc -I. -I"$top_srcdir/src" ${CHECK_CFLAGS:-} \
+fuse_cflags=$(pkg-config --cflags fuse3 2> /dev/null || true)
+# shellcheck disable=SC2086 # lists of flags
+(cd "$top_builddir" && $cc -I. -I"$top_srcdir/src" $fuse_cflags ${CHECK_CFLAGS:-} \
 	-fsyntax-only "$T"/headers/*.c) 2>&1 |
 	refuse 'headers that do not compile alone' 'error'
 

@@ -14,7 +14,8 @@
 
 #define STEP_BYTES (1u << 20)
 
-static int write_pieces(const struct read_result *result, char *buffer, struct err *err)
+static int write_pieces(const struct read_result *result, char *buffer,
+			struct err *err)
 {
 	for (unsigned i = 0; i < result->count; i++) {
 		const struct read_piece *piece = &result->pieces[i];
@@ -22,15 +23,18 @@ static int write_pieces(const struct read_result *result, char *buffer, struct e
 		int r;
 
 		if (piece->fd >= 0) {
-			ssize_t n = pread_full(piece->fd, buffer, piece->len, piece->fd_offset);
+			ssize_t n = pread_full(piece->fd, buffer, piece->len,
+					       piece->fd_offset);
 
 			if (n != (ssize_t)piece->len)
-				return err_set(err, EIO, "cannot read the cache");
+				return err_set(err, EIO,
+					       "cannot read the cache");
 			data = buffer;
 		}
 		r = write_full(STDOUT_FILENO, data, piece->len);
 		if (r < 0)
-			return err_set(err, -r, "cannot write: %s", strerror(-r));
+			return err_set(err, -r, "cannot write: %s",
+				       strerror(-r));
 	}
 	return 0;
 }
@@ -44,8 +48,11 @@ static int copy_file(struct cli_source *source, struct err *err)
 	while (r == 0 && offset < source->attr.size) {
 		struct read_result result;
 
-		r = CLI_WAIT(source, snapshot_read(source->snapshot, source->attr.number, offset,
-						   STEP_BYTES, CLI_WAITER(source), &result, err));
+		r = CLI_WAIT(source,
+			     snapshot_read(source->snapshot,
+					   source->attr.number, offset,
+					   STEP_BYTES, CLI_WAITER(source),
+					   &result, err));
 		if (r < 0)
 			break;
 		if (result.len == 0)
@@ -68,8 +75,10 @@ static int print_file(struct cli *cli, const char *text, struct err *err)
 	if (source.attr.type == ENTRY_DIRECTORY)
 		r = err_set(err, EISDIR, "'%s' is a directory", text);
 	else if (source.attr.type == ENTRY_SYMLINK)
-		r = err_set(err, ELOOP,
-			    "'%s' is a symlink (larder ls -l shows where it leads)", text);
+		r = err_set(
+			err, ELOOP,
+			"'%s' is a symlink (larder ls -l shows where it leads)",
+			text);
 	else
 		r = copy_file(&source, err);
 	if (r < 0 && source.attr.type == ENTRY_FILE)
@@ -83,19 +92,22 @@ int cmd_cat(int argc, char **argv)
 	const struct cli_command command = {
 		.name = "cat",
 		.usage = "larder cat SOURCE:PATH...",
-		.summary = "Write files of a dataset to standard output without mounting it.",
+		.summary =
+			"Write files of a dataset to standard output without mounting it.",
 		.operands_min = 1,
 		.operands_max = SIZE_MAX,
 	};
-	struct err err = { 0 };
+	struct err err = {0};
 	struct cli cli;
 	int code = cli_begin(&cli, &command, argc, argv);
 
 	if (code == 0) {
 		int r = 0;
 
-		for (size_t i = 0; r == 0 && i < cli.options.operands.count; i++)
-			r = print_file(&cli, cli.options.operands.items[i], &err);
+		for (size_t i = 0; r == 0 && i < cli.options.operands.count;
+		     i++)
+			r = print_file(&cli, cli.options.operands.items[i],
+				       &err);
 		code = CLI_EXIT(r < 0 ? cli_fail("cat", r, &err) : CLI_DONE);
 	}
 	cli_end(&cli);

@@ -34,7 +34,8 @@ int cmd_tag(int argc, char **argv);
 int cmd_umount(int argc, char **argv);
 
 /* ---- messages: "larder COMMAND: text" on stderr */
-int cli_fail(const char *command, int result, const struct err *err); /* CLI_FAILED */
+int cli_fail(const char *command, int result,
+	     const struct err *err);			    /* CLI_FAILED */
 int cli_usage(const char *command, const char *format, ...) /* CLI_USAGE */
 	__attribute__((format(printf, 2, 3)));
 
@@ -74,7 +75,8 @@ struct cli {
 	const char *command;
 	struct options options;
 	struct settings settings;
-	struct option_def *hidden; /* mount's options, for files of other commands */
+	struct option_def
+		*hidden; /* mount's options, for files of other commands */
 	VEC(struct cli_dataset *) datasets;
 	VEC(char *) strings; /* made here, freed at the end */
 };
@@ -83,8 +85,8 @@ struct cli_command {
 	const char *name, *usage, *summary;
 	const struct option_def *options; /* its own, or NULL */
 	void *target;
-	bool is_mount;      /* shows mount's options */
-	bool is_helper;     /* arguments as mount(8) passes them */
+	bool is_mount;	/* shows mount's options */
+	bool is_helper; /* arguments as mount(8) passes them */
 	size_t operands_min, operands_max;
 };
 
@@ -92,7 +94,8 @@ struct cli_command {
  * Parse the arguments and read the configuration. 0, or an exit code + 1
  * when the command is over (--help, a fault, already reported).
  */
-int cli_begin(struct cli *cli, const struct cli_command *command, int argc, char **argv);
+int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
+	      char **argv);
 void cli_end(struct cli *cli);
 /* Whether cli_begin's or another result means "leave with that - 1". */
 #define CLI_EXIT(code) ((code) + 1)
@@ -102,15 +105,17 @@ const char *cli_absolute(struct cli *cli, const char *path);
 char *cli_keep(struct cli *cli, char *string); /* cli frees it; NULL passes */
 
 /* An empty section of this name; NULL with err set. */
-struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name, struct err *err);
+struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name,
+				    struct err *err);
 /* The node's options from the settings. */
-int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err);
+int cli_node_options(struct cli *cli, struct node_options *ret,
+		     struct err *err);
 /* The options of a configured or named dataset; strings live as long as cli. */
 int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 			struct dataset_options *ret, struct err *err);
 /* MIRROR#NAME[@TAG], or a configured dataset's name. */
-int cli_dataset_find(struct cli *cli, const char *source, struct cli_dataset **ret,
-		     struct err *err);
+int cli_dataset_find(struct cli *cli, const char *source,
+		     struct cli_dataset **ret, struct err *err);
 /* Text fit to show: no user, password or query of a URL. malloc */
 char *cli_redact(const char *source);
 
@@ -120,19 +125,20 @@ struct cli_source {
 	struct blocking_waiter *waiter;
 	struct dataset *dataset;
 	struct snapshot *snapshot;
-	char *path;       /* below the root, "" for it */
+	char *path; /* below the root, "" for it */
 	struct entry_attr attr;
 };
 /* SOURCE[:PATH] */
-int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret, struct err *err);
+int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret,
+		    struct err *err);
 void cli_source_close(struct cli_source *source);
 /* Make a call that may park until it has its result. */
-#define CLI_WAIT(source, call)                                                \
-	({                                                                    \
-		int wait_result_;                                             \
-		while ((wait_result_ = (call)) == DATASET_PARKED)             \
-			waiter_block((source)->waiter);                       \
-		wait_result_;                                                 \
+#define CLI_WAIT(source, call)                                                 \
+	({                                                                     \
+		int wait_result_;                                              \
+		while ((wait_result_ = (call)) == DATASET_PARKED)              \
+			waiter_block((source)->waiter);                        \
+		wait_result_;                                                  \
 	})
 #define CLI_WAITER(source) blocking_waiter_get((source)->waiter)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * larder du: sizes of directories from the totals that catalogs store, so the answer
- * comes at once however many files there are.
+ * larder du: sizes of directories from the totals that catalogs store, so the
+ * answer comes at once however many files there are.
  */
 #include <config.h>
 
@@ -24,12 +24,22 @@ struct du {
 };
 
 static const struct option_def own_options[] = {
-	{ .name = "depth", .letter = 'd', .type = OPTION_COUNT, .places = OPTION_ARGV,
-	  .offset = offsetof(struct du, depth), .value = "NUMBER", .default_text = "1",
-	  .max = LIMIT_PATH_DEPTH, .help = "show directories so deep" },
-	{ .name = "bytes", .letter = 'b', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct du, is_bytes), .help = "print plain bytes" },
-	{ 0 },
+	{.name = "depth",
+	 .letter = 'd',
+	 .type = OPTION_COUNT,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct du, depth),
+	 .value = "NUMBER",
+	 .default_text = "1",
+	 .max = LIMIT_PATH_DEPTH,
+	 .help = "show directories so deep"},
+	{.name = "bytes",
+	 .letter = 'b',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct du, is_bytes),
+	 .help = "print plain bytes"},
+	{0},
 };
 
 static void print_total(const struct du *du, const char *path, size_t len,
@@ -41,10 +51,12 @@ static void print_total(const struct du *du, const char *path, size_t len,
 
 	if (du->is_bytes)
 		printf("%llu\t%llu\t", (unsigned long long)bytes,
-		       (unsigned long long)(is_directory ? attr->entries_below : 1));
+		       (unsigned long long)(is_directory ? attr->entries_below :
+							   1));
 	else
 		printf("%10s  %12s  ", format_size(bytes, size),
-		       format_count(is_directory ? attr->entries_below : 1, count));
+		       format_count(is_directory ? attr->entries_below : 1,
+				    count));
 	cli_print_name(path, len);
 	putchar('\n');
 }
@@ -62,8 +74,8 @@ struct directories {
 	bool is_out_of_memory;
 };
 
-static bool on_name(void *arg, const char *name, size_t name_len, const struct entry_attr *attr,
-		    uint64_t index)
+static bool on_name(void *arg, const char *name, size_t name_len,
+		    const struct entry_attr *attr, uint64_t index)
 {
 	struct directories *found = arg;
 
@@ -81,17 +93,19 @@ static bool on_name(void *arg, const char *name, size_t name_len, const struct e
 	return true;
 }
 
-static int walk(struct du *du, uint64_t dir, uint64_t depth, struct buf *path, struct err *err)
+static int walk(struct du *du, uint64_t dir, uint64_t depth, struct buf *path,
+		struct err *err)
 {
-	struct directories found = { 0 };
+	struct directories found = {0};
 	size_t prefix = path->len;
 	bool is_end = false;
 	int r = 0;
 
 	while (r == 0 && !is_end) {
-		r = CLI_WAIT(du->source, snapshot_list(du->source->snapshot, dir, found.next,
-						       CLI_WAITER(du->source), on_name, &found,
-						       &is_end, err));
+		r = CLI_WAIT(du->source,
+			     snapshot_list(du->source->snapshot, dir,
+					   found.next, CLI_WAITER(du->source),
+					   on_name, &found, &is_end, err));
 		if (r == 0 && found.is_out_of_memory)
 			r = err_set(err, ENOMEM, "out of memory");
 	}
@@ -101,11 +115,13 @@ static int walk(struct du *du, uint64_t dir, uint64_t depth, struct buf *path, s
 		r = buf_append(path, directory->name, directory->name_len);
 		if (r < 0)
 			break;
-		print_total(du, (const char *)path->data, path->len, &directory->attr);
+		print_total(du, (const char *)path->data, path->len,
+			    &directory->attr);
 		if (depth > 1) {
 			r = buf_append(path, "/", 1);
 			if (r == 0)
-				r = walk(du, directory->attr.number, depth - 1, path, err);
+				r = walk(du, directory->attr.number, depth - 1,
+					 path, err);
 		}
 		path->len = prefix;
 	}
@@ -117,7 +133,8 @@ static int print_totals(struct cli *cli, struct du *du, struct err *err)
 {
 	struct cli_source source;
 	struct buf path;
-	int r = cli_source_open(cli, cli->options.operands.items[0], &source, err);
+	int r = cli_source_open(cli, cli->options.operands.items[0], &source,
+				err);
 
 	if (r < 0)
 		return r;
@@ -137,17 +154,18 @@ static int print_totals(struct cli *cli, struct du *du, struct err *err)
 
 int cmd_du(int argc, char **argv)
 {
-	struct du du = { 0 };
+	struct du du = {0};
 	const struct cli_command command = {
 		.name = "du",
 		.usage = "larder du [-b] [-d NUMBER] SOURCE[:PATH]",
-		.summary = "Bytes and names below each directory, at once, from stored totals.",
+		.summary =
+			"Bytes and names below each directory, at once, from stored totals.",
 		.options = own_options,
 		.target = &du,
 		.operands_min = 1,
 		.operands_max = 1,
 	};
-	struct err err = { 0 };
+	struct err err = {0};
 	struct cli cli;
 	int code = cli_begin(&cli, &command, argc, argv);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* larder ls: names of a dataset without mounting it; without SOURCE, the datasets. */
+/* larder ls: names of a dataset without mounting it; without SOURCE, the
+ * datasets. */
 #include <config.h>
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 #include "cli/cli.h"
 #include "format/catalog.h"
 
-/* Deeper than any catalog may be: paths are printed, not recursed into blindly. */
+/* Deeper than any catalog may be: paths are printed, not recursed into blindly.
+ */
 #define PATH_BYTES_MAX (1u << 20)
 
 struct ls {
@@ -22,14 +24,24 @@ struct ls {
 };
 
 static const struct option_def own_options[] = {
-	{ .name = "long", .letter = 'l', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct ls, is_long), .help = "type, mode, size, time and target" },
-	{ .name = "recursive", .letter = 'R', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct ls, is_recursive),
-	  .help = "also what is below, with paths" },
-	{ .name = "json", .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct ls, is_json), .help = "print JSON" },
-	{ 0 },
+	{.name = "long",
+	 .letter = 'l',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct ls, is_long),
+	 .help = "type, mode, size, time and target"},
+	{.name = "recursive",
+	 .letter = 'R',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct ls, is_recursive),
+	 .help = "also what is below, with paths"},
+	{.name = "json",
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct ls, is_json),
+	 .help = "print JSON"},
+	{0},
 };
 
 static char type_letter(uint8_t type)
@@ -70,8 +82,10 @@ static char *target_of(struct ls *ls, const struct entry_attr *attr)
 	struct err err;
 
 	if (attr->type != ENTRY_SYMLINK ||
-	    CLI_WAIT(ls->source, snapshot_readlink(ls->source->snapshot, attr->number,
-						   CLI_WAITER(ls->source), &target, &err)) < 0)
+	    CLI_WAIT(ls->source,
+		     snapshot_readlink(ls->source->snapshot, attr->number,
+				       CLI_WAITER(ls->source), &target, &err)) <
+		    0)
 		return NULL;
 	return target;
 }
@@ -85,8 +99,9 @@ static void print_long(const struct entry_attr *attr)
 	for (int bit = 0; bit < 9; bit++)
 		putchar(attr->mode & (0400 >> bit) ? letters[bit] : '-');
 	printf(" %14llu %s ",
-	       (unsigned long long)(attr->type == ENTRY_DIRECTORY ? attr->bytes_below :
-								    attr->size),
+	       (unsigned long long)(attr->type == ENTRY_DIRECTORY ?
+					    attr->bytes_below :
+					    attr->size),
 	       format_time(attr->mtime_s, time));
 }
 
@@ -99,7 +114,8 @@ static void print_entry_json(struct ls *ls, const char *path, size_t len,
 	ls->is_first = false;
 	cli_print_json(path, len);
 	printf(", \"type\": \"%s\", \"mode\": \"%04o\", \"size\": %llu, \"mtime\": \"%s\"",
-	       type_name(attr->type), (unsigned)attr->mode, (unsigned long long)attr->size,
+	       type_name(attr->type), (unsigned)attr->mode,
+	       (unsigned long long)attr->size,
 	       format_time(attr->mtime_s, time));
 	if (attr->type == ENTRY_DIRECTORY)
 		printf(", \"entries_below\": %llu, \"bytes_below\": %llu",
@@ -115,7 +131,8 @@ static void print_entry_json(struct ls *ls, const char *path, size_t len,
 static void print_entry(struct ls *ls, const char *path, size_t len,
 			const struct entry_attr *attr)
 {
-	_cleanup_free_ char *target = ls->is_long || ls->is_json ? target_of(ls, attr) : NULL;
+	_cleanup_free_ char *target =
+		ls->is_long || ls->is_json ? target_of(ls, attr) : NULL;
 
 	if (ls->is_json) {
 		print_entry_json(ls, path, len, attr, target);
@@ -147,8 +164,8 @@ struct part {
 
 #define PART_ENTRIES 4096
 
-static bool on_name(void *arg, const char *name, size_t name_len, const struct entry_attr *attr,
-		    uint64_t index)
+static bool on_name(void *arg, const char *name, size_t name_len,
+		    const struct entry_attr *attr, uint64_t index)
 {
 	struct part *part = arg;
 	struct part_entry *entry;
@@ -169,7 +186,8 @@ static bool on_name(void *arg, const char *name, size_t name_len, const struct e
 
 static int list(struct ls *ls, uint64_t dir, struct buf *path, struct err *err);
 
-static int print_part(struct ls *ls, const struct part *part, struct buf *path, struct err *err)
+static int print_part(struct ls *ls, const struct part *part, struct buf *path,
+		      struct err *err)
 {
 	size_t prefix = path->len;
 	int r = 0;
@@ -177,10 +195,12 @@ static int print_part(struct ls *ls, const struct part *part, struct buf *path, 
 	for (size_t i = 0; r == 0 && i < part->entries.count; i++) {
 		const struct part_entry *entry = &part->entries.items[i];
 
-		r = buf_append(path, part->names.data + entry->name_at, entry->name_len);
+		r = buf_append(path, part->names.data + entry->name_at,
+			       entry->name_len);
 		if (r < 0)
 			break;
-		print_entry(ls, (const char *)path->data, path->len, &entry->attr);
+		print_entry(ls, (const char *)path->data, path->len,
+			    &entry->attr);
 		if (ls->is_recursive && entry->attr.type == ENTRY_DIRECTORY) {
 			r = buf_append(path, "/", 1);
 			if (r == 0)
@@ -193,7 +213,7 @@ static int print_part(struct ls *ls, const struct part *part, struct buf *path, 
 
 static int list(struct ls *ls, uint64_t dir, struct buf *path, struct err *err)
 {
-	struct part part = { 0 };
+	struct part part = {0};
 	bool is_end = false;
 	int r = 0;
 
@@ -201,9 +221,10 @@ static int list(struct ls *ls, uint64_t dir, struct buf *path, struct err *err)
 	while (r == 0 && !is_end) {
 		part.entries.count = 0;
 		buf_clear(&part.names);
-		r = CLI_WAIT(ls->source, snapshot_list(ls->source->snapshot, dir, part.next,
-						       CLI_WAITER(ls->source), on_name, &part,
-						       &is_end, err));
+		r = CLI_WAIT(ls->source,
+			     snapshot_list(ls->source->snapshot, dir, part.next,
+					   CLI_WAITER(ls->source), on_name,
+					   &part, &is_end, err));
 		if (r == 0 && part.is_out_of_memory)
 			r = err_set(err, ENOMEM, "out of memory");
 		if (r == 0)
@@ -218,7 +239,8 @@ static int list_source(struct cli *cli, struct ls *ls, struct err *err)
 {
 	struct cli_source source;
 	struct buf path;
-	int r = cli_source_open(cli, cli->options.operands.items[0], &source, err);
+	int r = cli_source_open(cli, cli->options.operands.items[0], &source,
+				err);
 
 	if (r < 0)
 		return r;
@@ -259,23 +281,25 @@ static int list_configured(struct cli *cli, const struct ls *ls)
 
 int cmd_ls(int argc, char **argv)
 {
-	struct ls ls = { 0 };
+	struct ls ls = {0};
 	const struct cli_command command = {
 		.name = "ls",
 		.usage = "larder ls [-lR] [--json] [SOURCE[:PATH]]",
-		.summary = "List a dataset's files without mounting it; without SOURCE, the\n"
-			   "configured datasets.",
+		.summary =
+			"List a dataset's files without mounting it; without SOURCE, the\n"
+			"configured datasets.",
 		.options = own_options,
 		.target = &ls,
 		.operands_max = 1,
 	};
-	struct err err = { 0 };
+	struct err err = {0};
 	struct cli cli;
 	int code = cli_begin(&cli, &command, argc, argv);
 
 	if (code == 0) {
-		int r = cli.options.operands.count ? list_source(&cli, &ls, &err) :
-						     list_configured(&cli, &ls);
+		int r = cli.options.operands.count ?
+				list_source(&cli, &ls, &err) :
+				list_configured(&cli, &ls);
 
 		code = CLI_EXIT(r < 0 ? cli_fail("ls", r, &err) : CLI_DONE);
 	}

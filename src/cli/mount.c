@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * larder mount, and the same for mount(8): arguments become mount_options, everything that can be
- * refused at once is, then a child serves. Paths are made absolute before the child
- * leaves for "/".
+ * larder mount, and the same for mount(8): arguments become mount_options,
+ * everything that can be refused at once is, then a child serves. Paths are
+ * made absolute before the child leaves for "/".
  */
 #include <config.h>
 
@@ -35,23 +35,31 @@ struct mount_command {
 };
 
 static const struct option_def own_options[] = {
-	{ .name = "foreground", .letter = 'f', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct mount_command, is_foreground),
-	  .help = "serve in this process, log to stderr" },
-	{ .name = "fstab", .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct mount_command, want_fstab),
-	  .help = "print the line for /etc/fstab and leave" },
-	{ .name = "print-config", .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct mount_command, want_values),
-	  .help = "print every setting and where it is from, and leave" },
-	{ 0 },
+	{.name = "foreground",
+	 .letter = 'f',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct mount_command, is_foreground),
+	 .help = "serve in this process, log to stderr"},
+	{.name = "fstab",
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct mount_command, want_fstab),
+	 .help = "print the line for /etc/fstab and leave"},
+	{.name = "print-config",
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct mount_command, want_values),
+	 .help = "print every setting and where it is from, and leave"},
+	{0},
 };
 
 /* ---- to mount_options */
 
 struct request {
 	struct cli *cli;
-	const char *source, *mountpoint; /* as typed; source NULL or WHOLE: everything */
+	const char *source,
+		*mountpoint; /* as typed; source NULL or WHOLE: everything */
 	struct mount_options options;
 	struct mount_dataset *datasets;
 	struct mount_guard *guards;
@@ -68,16 +76,20 @@ static void guard(struct request *request, const char *what, const char *path)
 {
 	if (path && starts_with(path, "file://"))
 		path += strlen("file://");
-	if (path && path[0] == '/' && request->guard_count < request->guard_capacity)
+	if (path && path[0] == '/' &&
+	    request->guard_count < request->guard_capacity)
 		request->guards[request->guard_count++] =
-			(struct mount_guard){ .what = what, .path = path };
+			(struct mount_guard){.what = what, .path = path};
 }
 
-static int add_dataset(struct request *request, struct cli_dataset *dataset, struct err *err)
+static int add_dataset(struct request *request, struct cli_dataset *dataset,
+		       struct err *err)
 {
 	struct mount_options *options = &request->options;
-	struct mount_dataset *added = &request->datasets[options->dataset_count];
-	int r = cli_dataset_options(request->cli, dataset, &added->options, err);
+	struct mount_dataset *added =
+		&request->datasets[options->dataset_count];
+	int r = cli_dataset_options(request->cli, dataset, &added->options,
+				    err);
 
 	if (r < 0)
 		return r;
@@ -97,7 +109,8 @@ static size_t guards_needed(const struct cli *cli)
 	for (size_t i = 0; i < cli->datasets.count; i++) {
 		const struct cli_dataset *dataset = cli->datasets.items[i];
 
-		count += dataset->mirrors.count + dataset->keys.count + cli->settings.keys.count;
+		count += dataset->mirrors.count + dataset->keys.count +
+			 cli->settings.keys.count;
 	}
 	return count;
 }
@@ -117,8 +130,10 @@ static int choose_datasets(struct request *request, struct err *err)
 			       cli->settings.config ?: CLI_CONFIG);
 	}
 	request->guard_capacity = guards_needed(cli);
-	request->guards = calloc(request->guard_capacity, sizeof(*request->guards));
-	request->datasets = calloc(cli->datasets.count, sizeof(*request->datasets));
+	request->guards =
+		calloc(request->guard_capacity, sizeof(*request->guards));
+	request->datasets =
+		calloc(cli->datasets.count, sizeof(*request->datasets));
 	cli_keep(cli, (char *)request->guards);
 	cli_keep(cli, (char *)request->datasets);
 	if (!request->guards || !request->datasets)
@@ -137,9 +152,9 @@ static int set_filesystem(struct request *request, struct err *err)
 	struct mount_options *options = &request->options;
 
 	options->source = settings->fsname ?:
-			  is_whole(request->source) ?
-					     WHOLE :
-					     cli_keep(cli, cli_redact(request->source));
+				  is_whole(request->source) ?
+				  WHOLE :
+				  cli_keep(cli, cli_redact(request->source));
 	options->mountpoint = cli_absolute(cli, request->mountpoint);
 	options->is_single = !is_whole(request->source);
 	options->allow_other = options_is_set(&cli->options, "allow_other") ?
@@ -153,8 +168,9 @@ static int set_filesystem(struct request *request, struct err *err)
 	options->gid = (gid_t)settings->gid;
 	options->read_ahead_bytes = settings->read_ahead_bytes;
 	options->context = settings->context;
-	return options->source && options->mountpoint ? 0 :
-							err_set(err, ENOMEM, "out of memory");
+	return options->source && options->mountpoint ?
+		       0 :
+		       err_set(err, ENOMEM, "out of memory");
 }
 
 static int prepare(struct request *request, struct err *err)
@@ -170,7 +186,8 @@ static int prepare(struct request *request, struct err *err)
 		return r;
 	guard(request, "cache directory", options->node.cache_dir);
 	guard(request, "certificate file", options->node.ca_file);
-	guard(request, "configuration", cli_absolute(request->cli, request->cli->settings.config));
+	guard(request, "configuration",
+	      cli_absolute(request->cli, request->cli->settings.config));
 	options->datasets = request->datasets;
 	options->guards = request->guards;
 	options->guard_count = request->guard_count;
@@ -191,7 +208,8 @@ static void on_tick(void *arg, const char *line)
 
 static int serve(void *arg, struct daemon *daemon, struct err *err)
 {
-	struct mount_status status = { .ready = on_ready, .tick = on_tick, .arg = daemon };
+	struct mount_status status = {
+		.ready = on_ready, .tick = on_tick, .arg = daemon};
 
 	return mount_run(arg, &status, err);
 }
@@ -203,8 +221,8 @@ static int run(struct request *request, struct err *err)
 	if (r < 0)
 		return r;
 	return daemon_run(request->is_foreground,
-			  request->options.node.timeout_ms + START_EXTRA_MS, serve,
-			  &request->options, err);
+			  request->options.node.timeout_ms + START_EXTRA_MS,
+			  serve, &request->options, err);
 }
 
 /* ---- --print-config, --fstab */
@@ -223,8 +241,8 @@ static void print_values(struct cli *cli)
 static void print_fstab_word(const char *word)
 {
 	for (const char *at = word; *at; at++) {
-		bool is_special = *at == ' ' || *at == '\t' || *at == '\n' || *at == '\\' ||
-				  (*at == '#' && at == word);
+		bool is_special = *at == ' ' || *at == '\t' || *at == '\n' ||
+				  *at == '\\' || (*at == '#' && at == word);
 
 		if (is_special)
 			printf("\\%03o", (unsigned)(unsigned char)*at);
@@ -240,8 +258,10 @@ static int print_fstab_option(const struct option_def *def, const char *value)
 	int r;
 
 	buf_init(&word, FSTAB_WORD_MAX);
-	r = buf_printf(&word, def->type == OPTION_BOOL ? ",%s" : ",%s=", def->name);
-	for (const char *at = value; r == 0 && def->type != OPTION_BOOL && *at; at++) {
+	r = buf_printf(&word,
+		       def->type == OPTION_BOOL ? ",%s" : ",%s=", def->name);
+	for (const char *at = value; r == 0 && def->type != OPTION_BOOL && *at;
+	     at++) {
 		if (strchr(",\"\\", *at))
 			r = buf_append(&word, "\\", 1);
 		if (r == 0)
@@ -257,16 +277,17 @@ static int print_fstab_option(const struct option_def *def, const char *value)
 
 static bool is_path_option(const char *name)
 {
-	return !strcmp(name, "cache") || !strcmp(name, "key") || !strcmp(name, "ca") ||
-	       !strcmp(name, "config");
+	return !strcmp(name, "cache") || !strcmp(name, "key") ||
+	       !strcmp(name, "ca") || !strcmp(name, "config");
 }
 
 /* What was typed here; what the files say stays there. */
 static void print_fstab(struct request *request)
 {
 	struct cli *cli = request->cli;
-	const char *source = is_whole(request->source) ? WHOLE :
-							 cli_absolute(cli, request->source);
+	const char *source = is_whole(request->source) ?
+				     WHOLE :
+				     cli_absolute(cli, request->source);
 
 	print_fstab_word(source);
 	putchar(' ');
@@ -275,16 +296,18 @@ static void print_fstab(struct request *request)
 	for (size_t i = 0; i < cli->options.slots.count; i++) {
 		const struct option_slot *slot = &cli->options.slots.items[i];
 
-		if ((slot->place != OPTION_LISTED && slot->place != OPTION_ARGV) ||
+		if ((slot->place != OPTION_LISTED &&
+		     slot->place != OPTION_ARGV) ||
 		    slot->def->type == OPTION_WORDS ||
 		    slot->def->places == OPTION_ARGV)
 			continue;
 		for (size_t j = 0; j < slot->sources.count; j++) {
 			const char *value = slot->sources.items[j].text;
 
-			print_fstab_option(slot->def, is_path_option(slot->def->name) ?
-							      cli_absolute(cli, value) :
-							      value);
+			print_fstab_option(slot->def,
+					   is_path_option(slot->def->name) ?
+						   cli_absolute(cli, value) :
+						   value);
 		}
 	}
 	printf(" 0 0\n");
@@ -294,18 +317,19 @@ static void print_fstab(struct request *request)
 
 int cmd_mount(int argc, char **argv)
 {
-	struct mount_command own = { 0 };
+	struct mount_command own = {0};
 	const struct cli_command command = {
 		.name = "mount",
 		.usage = "larder mount [OPTION...] [SOURCE] MOUNTPOINT",
-		.summary = "Mount a dataset, or without SOURCE every configured one. SOURCE is\n"
-			   "MIRROR#NAME or the name of a configured dataset.",
+		.summary =
+			"Mount a dataset, or without SOURCE every configured one. SOURCE is\n"
+			"MIRROR#NAME or the name of a configured dataset.",
 		.options = own_options,
 		.target = &own,
 		.is_mount = true,
 		.operands_max = 2,
 	};
-	struct err err = { 0 };
+	struct err err = {0};
 	struct cli cli;
 	int code = cli_begin(&cli, &command, argc, argv);
 
@@ -317,7 +341,8 @@ int cmd_mount(int argc, char **argv)
 	struct request request = {
 		.cli = &cli,
 		.source = count == 2 ? cli.options.operands.items[0] : NULL,
-		.mountpoint = count ? cli.options.operands.items[count - 1] : NULL,
+		.mountpoint =
+			count ? cli.options.operands.items[count - 1] : NULL,
 		.is_foreground = own.is_foreground,
 	};
 	code = CLI_DONE;
@@ -346,22 +371,45 @@ struct helper_command {
 };
 
 static const struct option_def helper_options[] = {
-	{ .name = "sloppy", .letter = 's', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct helper_command, is_sloppy),
-	  .help = "ignore unknown options" },
-	{ .name = "fake", .letter = 'f', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct helper_command, is_fake),
-	  .help = "check everything, mount nothing" },
-	{ .name = "no-mtab", .letter = 'n', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct helper_command, is_quiet_table), .help = "ignored" },
-	{ .name = "verbose", .letter = 'v', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct helper_command, is_verbose), .help = "ignored" },
-	{ .name = "types", .letter = 't', .type = OPTION_STRING, .places = OPTION_ARGV,
-	  .offset = offsetof(struct helper_command, type), .value = "TYPE", .help = "ignored" },
-	{ .name = "namespace", .letter = 'N', .type = OPTION_STRING, .places = OPTION_ARGV,
-	  .offset = offsetof(struct helper_command, namespace), .value = "NS",
-	  .help = "ignored" },
-	{ 0 },
+	{.name = "sloppy",
+	 .letter = 's',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct helper_command, is_sloppy),
+	 .help = "ignore unknown options"},
+	{.name = "fake",
+	 .letter = 'f',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct helper_command, is_fake),
+	 .help = "check everything, mount nothing"},
+	{.name = "no-mtab",
+	 .letter = 'n',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct helper_command, is_quiet_table),
+	 .help = "ignored"},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct helper_command, is_verbose),
+	 .help = "ignored"},
+	{.name = "types",
+	 .letter = 't',
+	 .type = OPTION_STRING,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct helper_command, type),
+	 .value = "TYPE",
+	 .help = "ignored"},
+	{.name = "namespace",
+	 .letter = 'N',
+	 .type = OPTION_STRING,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct helper_command, namespace),
+	 .value = "NS",
+	 .help = "ignored"},
+	{0},
 };
 
 static int helper_code(int r)
@@ -386,7 +434,7 @@ static int helper_run(struct cli *cli, const struct helper_command *own)
 		.source = cli->options.operands.items[0],
 		.mountpoint = cli->options.operands.items[1],
 	};
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	if (cli->settings.remount) {
@@ -404,11 +452,12 @@ static int helper_run(struct cli *cli, const struct helper_command *own)
 
 int cmd_mount_helper(int argc, char **argv)
 {
-	struct helper_command own = { 0 };
+	struct helper_command own = {0};
 	const struct cli_command command = {
 		.name = "mount.larder",
 		.usage = "mount.larder SOURCE MOUNTPOINT [-sfnv] [-o LIST]",
-		.summary = "The helper of mount(8). SOURCE \"larder\": every configured dataset.",
+		.summary =
+			"The helper of mount(8). SOURCE \"larder\": every configured dataset.",
 		.options = helper_options,
 		.target = &own,
 		.is_mount = true,

@@ -23,100 +23,222 @@
 #define DATASETS_DIRECTORY "datasets.d"
 #define SECTIONS_MAX 65536 /* a loop in a generator */
 
-static const char *const expired_choices[] = { "serve", "refuse", NULL };
+static const char *const expired_choices[] = {"serve", "refuse", NULL};
 
 #define AT(member) .offset = offsetof(struct settings, member)
 
 static const struct option_def general_options[] = {
-	{ .name = "config", .letter = 'c', .type = OPTION_STRING,
-	  .places = OPTION_ARGV | OPTION_LISTED,
-	  AT(config), .value = "FILE", .help = "read this configuration instead of " CLI_CONFIG },
-	{ .name = "options", .letter = 'o', .type = OPTION_WORDS, .places = OPTION_ARGV,
-	  .value = "LIST", .help = "options below, separated by commas" },
-	{ .name = "debug", .type = OPTION_STRING, AT(debug), .value = "MODULES",
-	  .help = "log more: all, or some of cache, dataset, fetch, mount" },
-	{ .name = "help", .letter = 'h', .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .ends_parsing = true, AT(want_help), .help = "print this text" },
-	{ 0 },
+	{.name = "config",
+	 .letter = 'c',
+	 .type = OPTION_STRING,
+	 .places = OPTION_ARGV | OPTION_LISTED,
+	 AT(config),
+	 .value = "FILE",
+	 .help = "read this configuration instead of " CLI_CONFIG},
+	{.name = "options",
+	 .letter = 'o',
+	 .type = OPTION_WORDS,
+	 .places = OPTION_ARGV,
+	 .value = "LIST",
+	 .help = "options below, separated by commas"},
+	{.name = "debug",
+	 .type = OPTION_STRING,
+	 AT(debug),
+	 .value = "MODULES",
+	 .help = "log more: all, or some of cache, dataset, fetch, mount"},
+	{.name = "help",
+	 .letter = 'h',
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .ends_parsing = true,
+	 AT(want_help),
+	 .help = "print this text"},
+	{0},
 };
 
 static const struct option_def node_options_table[] = {
-	{ .type = OPTION_HEADING, .help = "Cache and sources:" },
-	{ .name = "cache", .type = OPTION_STRING, AT(cache), .value = "DIR",
-	  .help = "keep what was read here (default: /var/cache/larder, or "
-		  "~/.cache/larder for ordinary users)" },
-	{ .name = "size", .type = OPTION_SPACE, AT(size), .value = "SIZE",
-	  .help = "let the cache grow to this size or percentage of its disk "
-		  "(default: 80%)" },
-	{ .name = "min-free", .type = OPTION_SPACE, AT(min_free), .value = "SIZE",
-	  .help = "leave so much of the disk free (default: 5%)" },
-	{ .name = "key", .type = OPTION_LIST, AT(keys), .value = "FILE",
-	  .help = "trust heads signed with this public key; may be repeated" },
-	{ .name = "insecure", .type = OPTION_BOOL, AT(insecure),
-	  .help = "accept mirrors that are not signed" },
-	{ .name = "expired", .type = OPTION_CHOICE, AT(expired), .choices = expired_choices,
-	  .value = "WHAT", .default_text = "serve",
-	  .help = "what to do with a head past its expiry" },
-	{ .name = "timeout", .type = OPTION_DURATION, AT(timeout_ms), .value = "TIME",
-	  .default_text = "30s", .min = 100, .max = 86400000,
-	  .help = "a reader waits at most so long" },
-	{ .name = "refresh", .type = OPTION_DURATION, AT(refresh_ms), .value = "TIME",
-	  .default_text = "60s", .min = 100, .help = "look for a new head so often" },
-	{ .name = "buffer", .type = OPTION_SIZE, AT(buffer_bytes), .value = "SIZE",
-	  .default_text = "256M", .min = 16 << 20, .help = "use at most so much memory" },
-	{ .name = "proxy", .type = OPTION_STRING, AT(proxy), .value = "URL",
-	  .help = "HTTP proxy (default: from the environment)" },
-	{ .name = "ca", .type = OPTION_STRING, AT(ca), .value = "FILE",
-	  .help = "trust these certificates instead of the system's" },
-	{ 0 },
+	{.type = OPTION_HEADING, .help = "Cache and sources:"},
+	{.name = "cache",
+	 .type = OPTION_STRING,
+	 AT(cache),
+	 .value = "DIR",
+	 .help = "keep what was read here (default: /var/cache/larder, or "
+		 "~/.cache/larder for ordinary users)"},
+	{.name = "size",
+	 .type = OPTION_SPACE,
+	 AT(size),
+	 .value = "SIZE",
+	 .help = "let the cache grow to this size or percentage of its disk "
+		 "(default: 80%)"},
+	{.name = "min-free",
+	 .type = OPTION_SPACE,
+	 AT(min_free),
+	 .value = "SIZE",
+	 .help = "leave so much of the disk free (default: 5%)"},
+	{.name = "key",
+	 .type = OPTION_LIST,
+	 AT(keys),
+	 .value = "FILE",
+	 .help = "trust heads signed with this public key; may be repeated"},
+	{.name = "insecure",
+	 .type = OPTION_BOOL,
+	 AT(insecure),
+	 .help = "accept mirrors that are not signed"},
+	{.name = "expired",
+	 .type = OPTION_CHOICE,
+	 AT(expired),
+	 .choices = expired_choices,
+	 .value = "WHAT",
+	 .default_text = "serve",
+	 .help = "what to do with a head past its expiry"},
+	{.name = "timeout",
+	 .type = OPTION_DURATION,
+	 AT(timeout_ms),
+	 .value = "TIME",
+	 .default_text = "30s",
+	 .min = 100,
+	 .max = 86400000,
+	 .help = "a reader waits at most so long"},
+	{.name = "refresh",
+	 .type = OPTION_DURATION,
+	 AT(refresh_ms),
+	 .value = "TIME",
+	 .default_text = "60s",
+	 .min = 100,
+	 .help = "look for a new head so often"},
+	{.name = "buffer",
+	 .type = OPTION_SIZE,
+	 AT(buffer_bytes),
+	 .value = "SIZE",
+	 .default_text = "256M",
+	 .min = 16 << 20,
+	 .help = "use at most so much memory"},
+	{.name = "proxy",
+	 .type = OPTION_STRING,
+	 AT(proxy),
+	 .value = "URL",
+	 .help = "HTTP proxy (default: from the environment)"},
+	{.name = "ca",
+	 .type = OPTION_STRING,
+	 AT(ca),
+	 .value = "FILE",
+	 .help = "trust these certificates instead of the system's"},
+	{0},
 };
 
 static const struct option_def mount_options_table[] = {
-	{ .type = OPTION_HEADING, .help = "The mounted filesystem:" },
-	{ .name = "allow_other", .type = OPTION_BOOL, AT(allow_other),
-	  .help = "let other users in (default for root)" },
-	{ .name = "allow_root", .type = OPTION_BOOL, AT(allow_root), .help = "let root in" },
-	{ .name = "uid", .type = OPTION_COUNT, AT(uid), .value = "NUMBER", .max = UINT32_MAX - 1,
-	  .help = "show this owner instead of the stored one" },
-	{ .name = "gid", .type = OPTION_COUNT, AT(gid), .value = "NUMBER", .max = UINT32_MAX - 1,
-	  .help = "show this group instead of the stored one" },
-	{ .name = "noexec", .type = OPTION_BOOL, AT(noexec), .help = "run no programs from it" },
-	{ .name = "read-ahead", .type = OPTION_SIZE, AT(read_ahead_bytes), .value = "SIZE",
-	  .default_text = "4M", .max = 1 << 30,
-	  .help = "let the kernel read so far ahead (root only)" },
-	{ .name = "fsname", .type = OPTION_STRING, AT(fsname), .value = "NAME",
-	  .help = "show this as the device (default: SOURCE)" },
-	{ .name = "context", .type = OPTION_STRING, AT(context), .value = "LABEL",
-	  .help = "SELinux label of all files (root only)" },
+	{.type = OPTION_HEADING, .help = "The mounted filesystem:"},
+	{.name = "allow_other",
+	 .type = OPTION_BOOL,
+	 AT(allow_other),
+	 .help = "let other users in (default for root)"},
+	{.name = "allow_root",
+	 .type = OPTION_BOOL,
+	 AT(allow_root),
+	 .help = "let root in"},
+	{.name = "uid",
+	 .type = OPTION_COUNT,
+	 AT(uid),
+	 .value = "NUMBER",
+	 .max = UINT32_MAX - 1,
+	 .help = "show this owner instead of the stored one"},
+	{.name = "gid",
+	 .type = OPTION_COUNT,
+	 AT(gid),
+	 .value = "NUMBER",
+	 .max = UINT32_MAX - 1,
+	 .help = "show this group instead of the stored one"},
+	{.name = "noexec",
+	 .type = OPTION_BOOL,
+	 AT(noexec),
+	 .help = "run no programs from it"},
+	{.name = "read-ahead",
+	 .type = OPTION_SIZE,
+	 AT(read_ahead_bytes),
+	 .value = "SIZE",
+	 .default_text = "4M",
+	 .max = 1 << 30,
+	 .help = "let the kernel read so far ahead (root only)"},
+	{.name = "fsname",
+	 .type = OPTION_STRING,
+	 AT(fsname),
+	 .value = "NAME",
+	 .help = "show this as the device (default: SOURCE)"},
+	{.name = "context",
+	 .type = OPTION_STRING,
+	 AT(context),
+	 .value = "LABEL",
+	 .help = "SELinux label of all files (root only)"},
 	/* accepted because other FUSE filesystems have them, or because a
 	 * remount lists what the kernel shows */
-	{ .name = "default_permissions", .type = OPTION_BOOL, AT(default_permissions),
-	  .is_hidden = true },
-	{ .name = "max_read", .type = OPTION_SIZE, AT(max_read), .is_hidden = true },
-	{ .name = "subtype", .type = OPTION_STRING, AT(subtype), .is_hidden = true },
-	{ .name = "user_id", .type = OPTION_COUNT, AT(ignored), .is_hidden = true },
-	{ .name = "group_id", .type = OPTION_COUNT, AT(ignored), .is_hidden = true },
-	{ .name = "remount", .type = OPTION_BOOL, .places = OPTION_LISTED, AT(remount),
-	  .is_hidden = true },
-	{ 0 },
+	{.name = "default_permissions",
+	 .type = OPTION_BOOL,
+	 AT(default_permissions),
+	 .is_hidden = true},
+	{.name = "max_read",
+	 .type = OPTION_SIZE,
+	 AT(max_read),
+	 .is_hidden = true},
+	{.name = "subtype",
+	 .type = OPTION_STRING,
+	 AT(subtype),
+	 .is_hidden = true},
+	{.name = "user_id",
+	 .type = OPTION_COUNT,
+	 AT(ignored),
+	 .is_hidden = true},
+	{.name = "group_id",
+	 .type = OPTION_COUNT,
+	 AT(ignored),
+	 .is_hidden = true},
+	{.name = "remount",
+	 .type = OPTION_BOOL,
+	 .places = OPTION_LISTED,
+	 AT(remount),
+	 .is_hidden = true},
+	{0},
 };
 
 #undef AT
 #define AT(member) .offset = offsetof(struct cli_dataset, member)
 
 static const struct option_def section_options[] = {
-	{ .name = "mirror", .type = OPTION_LIST, .places = OPTION_FILE, AT(mirrors),
-	  .value = "URL", .help = "" },
-	{ .name = "name", .type = OPTION_STRING, .places = OPTION_FILE, AT(remote_name),
-	  .value = "NAME", .help = "" },
-	{ .name = "tag", .type = OPTION_STRING, .places = OPTION_FILE, AT(tag), .value = "TAG",
-	  .help = "" },
-	{ .name = "key", .type = OPTION_LIST, .places = OPTION_FILE, AT(keys), .value = "FILE",
-	  .help = "" },
-	{ .name = "insecure", .type = OPTION_BOOL, .places = OPTION_FILE, AT(insecure), .help = "" },
-	{ .name = "expired", .type = OPTION_CHOICE, .places = OPTION_FILE, AT(expired),
-	  .choices = expired_choices, .help = "" },
-	{ 0 },
+	{.name = "mirror",
+	 .type = OPTION_LIST,
+	 .places = OPTION_FILE,
+	 AT(mirrors),
+	 .value = "URL",
+	 .help = ""},
+	{.name = "name",
+	 .type = OPTION_STRING,
+	 .places = OPTION_FILE,
+	 AT(remote_name),
+	 .value = "NAME",
+	 .help = ""},
+	{.name = "tag",
+	 .type = OPTION_STRING,
+	 .places = OPTION_FILE,
+	 AT(tag),
+	 .value = "TAG",
+	 .help = ""},
+	{.name = "key",
+	 .type = OPTION_LIST,
+	 .places = OPTION_FILE,
+	 AT(keys),
+	 .value = "FILE",
+	 .help = ""},
+	{.name = "insecure",
+	 .type = OPTION_BOOL,
+	 .places = OPTION_FILE,
+	 AT(insecure),
+	 .help = ""},
+	{.name = "expired",
+	 .type = OPTION_CHOICE,
+	 .places = OPTION_FILE,
+	 AT(expired),
+	 .choices = expired_choices,
+	 .help = ""},
+	{0},
 };
 
 int cli_fail(const char *command, int result, const struct err *err)
@@ -154,14 +276,16 @@ const char *cli_absolute(struct cli *cli, const char *path)
 
 	if (!path || path[0] == '/' || strstr(path, "://"))
 		return path;
-	if (!getcwd(here, sizeof(here)) || asprintf(&full, "%s/%s", here, path) < 0)
+	if (!getcwd(here, sizeof(here)) ||
+	    asprintf(&full, "%s/%s", here, path) < 0)
 		return path;
 	return cli_keep(cli, full) ?: path;
 }
 
 /* ---- the configuration */
 
-struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name, struct err *err)
+struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name,
+				    struct err *err)
 {
 	struct cli_dataset *dataset = calloc(1, sizeof(*dataset));
 	struct cli_dataset **listed = dataset ? vec_push(&cli->datasets) : NULL;
@@ -180,18 +304,21 @@ struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name, struct er
 	return dataset;
 }
 
-static struct options *on_section(void *context, const char *name, const char *where,
-				  struct err *err)
+static struct options *on_section(void *context, const char *name,
+				  const char *where, struct err *err)
 {
 	struct cli *cli = context;
 
 	if (!dataset_name_valid(name)) {
-		err_set(err, EINVAL, "%s: '%s' cannot be the name of a dataset", where, name);
+		err_set(err, EINVAL, "%s: '%s' cannot be the name of a dataset",
+			where, name);
 		return NULL;
 	}
 	for (size_t i = 0; i < cli->datasets.count; i++) {
 		if (strcmp(cli->datasets.items[i]->name, name) == 0) {
-			err_set(err, EINVAL, "%s: there is another section [%s]", where, name);
+			err_set(err, EINVAL,
+				"%s: there is another section [%s]", where,
+				name);
 			return NULL;
 		}
 	}
@@ -221,15 +348,19 @@ static int read_directory(struct cli *cli, const char *file, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	int count = scandir(directory, &names, is_conf, alphasort);
 	if (count < 0)
-		return errno == ENOENT ? 0 : err_set(err, errno, "cannot read '%s': %s", directory,
-						     strerror(errno));
+		return errno == ENOENT ?
+			       0 :
+			       err_set(err, errno, "cannot read '%s': %s",
+				       directory, strerror(errno));
 	for (int i = 0; i < count; i++) {
 		_cleanup_free_ char *path = NULL;
 
 		if (r == 0)
-			r = asprintf(&path, "%s/%s", directory, names[i]->d_name) < 0 ?
+			r = asprintf(&path, "%s/%s", directory,
+				     names[i]->d_name) < 0 ?
 				    err_set(err, ENOMEM, "out of memory") :
-				    config_read(path, &cli->options, on_section, cli, err);
+				    config_read(path, &cli->options, on_section,
+						cli, err);
 		free(names[i]);
 	}
 	free(names);
@@ -261,7 +392,8 @@ static void print_help(struct cli *cli, const struct cli_command *command)
 /* The options of mounts may stand in [larder] whatever the command. */
 static const struct option_def *hidden_options(struct cli *cli)
 {
-	size_t count = sizeof(mount_options_table) / sizeof(mount_options_table[0]);
+	size_t count =
+		sizeof(mount_options_table) / sizeof(mount_options_table[0]);
 
 	cli->hidden = malloc(sizeof(mount_options_table));
 	if (!cli->hidden)
@@ -272,18 +404,22 @@ static const struct option_def *hidden_options(struct cli *cli)
 	return cli->hidden;
 }
 
-static int add_options(struct cli *cli, const struct cli_command *command, struct err *err)
+static int add_options(struct cli *cli, const struct cli_command *command,
+		       struct err *err)
 {
 	const struct option_def *of_mounts =
 		command->is_mount ? mount_options_table : hidden_options(cli);
 	int r = of_mounts ? 0 : err_set(err, ENOMEM, "out of memory");
 
 	if (r == 0 && command->options)
-		r = options_add(&cli->options, command->options, command->target, err);
+		r = options_add(&cli->options, command->options,
+				command->target, err);
 	if (r == 0)
-		r = options_add(&cli->options, general_options, &cli->settings, err);
+		r = options_add(&cli->options, general_options, &cli->settings,
+				err);
 	if (r == 0)
-		r = options_add(&cli->options, node_options_table, &cli->settings, err);
+		r = options_add(&cli->options, node_options_table,
+				&cli->settings, err);
 	if (r == 0)
 		r = options_add(&cli->options, of_mounts, &cli->settings, err);
 	return r;
@@ -295,26 +431,29 @@ static bool has_sloppy(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "-o") == 0)
 			i++;
-		else if (argv[i][0] == '-' && argv[i][1] != '-' && argv[i][1] != 'o' &&
-			 strchr(argv[i], 's'))
+		else if (argv[i][0] == '-' && argv[i][1] != '-' &&
+			 argv[i][1] != 'o' && strchr(argv[i], 's'))
 			return true;
 	}
 	return false;
 }
 
-int cli_begin(struct cli *cli, const struct cli_command *command, int argc, char **argv)
+int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
+	      char **argv)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 
-	*cli = (struct cli){ .command = command->name };
+	*cli = (struct cli){.command = command->name};
 	options_init(&cli->options);
-	cli->options.skips_unknown_words = command->is_helper && has_sloppy(argc, argv);
+	cli->options.skips_unknown_words =
+		command->is_helper && has_sloppy(argc, argv);
 	int r = add_options(cli, command, &err);
 	if (r < 0)
 		return CLI_EXIT(cli_fail(command->name, r, &err));
 	r = options_parse(&cli->options, argc, argv, &err);
 	if (r < 0)
-		return CLI_EXIT(cli_usage(command->name, "%s", err_text(&err, r)));
+		return CLI_EXIT(
+			cli_usage(command->name, "%s", err_text(&err, r)));
 	if (cli->settings.want_help) {
 		print_help(cli, command);
 		return CLI_EXIT(CLI_DONE);

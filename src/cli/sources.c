@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what a user typed to a dataset: names of the configuration, MIRROR#NAME, and
- * SOURCE:PATH for looking inside. A mirror's path may have '#' and ':' in it, a
- * dataset's name neither, so SOURCE:PATH is cut at the first '#' that leaves a valid name.
+ * From what a user typed to a dataset: names of the configuration, MIRROR#NAME,
+ * and SOURCE:PATH for looking inside. A mirror's path may have '#' and ':' in
+ * it, a dataset's name neither, so SOURCE:PATH is cut at the first '#' that
+ * leaves a valid name.
  */
 #include <config.h>
 
@@ -78,7 +79,8 @@ static bool is_set_here(const struct cli *cli, const char *name)
 		const struct option_slot *slot = &cli->options.slots.items[i];
 
 		if (slot->def->name && !strcmp(slot->def->name, name))
-			return slot->place == OPTION_ARGV || slot->place == OPTION_LISTED;
+			return slot->place == OPTION_ARGV ||
+			       slot->place == OPTION_LISTED;
 	}
 	return false;
 }
@@ -119,15 +121,19 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 
 	if (!dir)
 		return err_set(err, ENOMEM, "out of memory");
-	uint64_t disk = settings->size.percent || settings->min_free.percent ? disk_bytes(dir) : 0;
+	uint64_t disk = settings->size.percent || settings->min_free.percent ?
+				disk_bytes(dir) :
+				0;
 	*ret = (struct node_options){
 		.cache_dir = dir,
 		.cache_limit_bytes = option_space_bytes(&settings->size, disk),
-		.cache_min_free_bytes = option_space_bytes(&settings->min_free, disk),
+		.cache_min_free_bytes =
+			option_space_bytes(&settings->min_free, disk),
 		.buffer_bytes = settings->buffer_bytes,
 		.timeout_ms = (uint32_t)settings->timeout_ms,
-		.refresh_ms = settings->refresh_ms > UINT32_MAX ? UINT32_MAX :
-								  (uint32_t)settings->refresh_ms,
+		.refresh_ms = settings->refresh_ms > UINT32_MAX ?
+				      UINT32_MAX :
+				      (uint32_t)settings->refresh_ms,
 		.proxy = settings->proxy,
 		.ca_file = cli_absolute(cli, settings->ca),
 	};
@@ -136,7 +142,8 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 
 /* ---- datasets */
 
-static const char *const *absolute_list(struct cli *cli, const struct option_list *list)
+static const char *const *absolute_list(struct cli *cli,
+					const struct option_list *list)
 {
 	const char **paths = calloc(list->count + 1, sizeof(*paths));
 
@@ -150,11 +157,12 @@ static const char *const *absolute_list(struct cli *cli, const struct option_lis
 int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 			struct dataset_options *ret, struct err *err)
 {
-	const struct option_list *keys = dataset->keys.count ? &dataset->keys :
-							       &cli->settings.keys;
+	const struct option_list *keys =
+		dataset->keys.count ? &dataset->keys : &cli->settings.keys;
 
 	if (!dataset->mirrors.count)
-		return err_set(err, EINVAL, "section [%s] has no mirror", dataset->name);
+		return err_set(err, EINVAL, "section [%s] has no mirror",
+			       dataset->name);
 	*ret = (struct dataset_options){
 		.name = dataset->name,
 		.remote_name = dataset->remote_name,
@@ -170,7 +178,9 @@ int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 					  dataset->expired :
 					  cli->settings.expired,
 	};
-	return ret->mirrors && ret->key_files ? 0 : err_set(err, ENOMEM, "out of memory");
+	return ret->mirrors && ret->key_files ?
+		       0 :
+		       err_set(err, ENOMEM, "out of memory");
 }
 
 static struct cli_dataset *configured(struct cli *cli, const char *name)
@@ -183,8 +193,8 @@ static struct cli_dataset *configured(struct cli *cli, const char *name)
 }
 
 /* A dataset like a section's, from MIRROR#NAME[@TAG]. */
-static int dataset_named(struct cli *cli, const char *source, struct cli_dataset **ret,
-			 struct err *err)
+static int dataset_named(struct cli *cli, const char *source,
+			 struct cli_dataset **ret, struct err *err)
 {
 	struct source_name name;
 	int r = source_parse(source, &name, err);
@@ -194,25 +204,27 @@ static int dataset_named(struct cli *cli, const char *source, struct cli_dataset
 	*ret = cli_dataset_new(cli, name.dataset, err);
 	r = *ret ? 0 : -ENOMEM;
 	if (r == 0)
-		r = options_set(&(*ret)->options, OPTION_FILE, "SOURCE", "mirror", name.mirror,
-				err);
+		r = options_set(&(*ret)->options, OPTION_FILE, "SOURCE",
+				"mirror", name.mirror, err);
 	if (r == 0 && name.tag)
-		r = options_set(&(*ret)->options, OPTION_FILE, "SOURCE", "tag", name.tag, err);
+		r = options_set(&(*ret)->options, OPTION_FILE, "SOURCE", "tag",
+				name.tag, err);
 	source_name_release(&name);
 	return r;
 }
 
 static const char *nearest_dataset(struct cli *cli, const char *name)
 {
-	_cleanup_free_ const char **names = calloc(cli->datasets.count + 1, sizeof(*names));
+	_cleanup_free_ const char **names =
+		calloc(cli->datasets.count + 1, sizeof(*names));
 
 	for (size_t i = 0; names && i < cli->datasets.count; i++)
 		names[i] = cli->datasets.items[i]->name;
 	return names ? nearest_word(name, names) : NULL;
 }
 
-int cli_dataset_find(struct cli *cli, const char *source, struct cli_dataset **ret,
-		     struct err *err)
+int cli_dataset_find(struct cli *cli, const char *source,
+		     struct cli_dataset **ret, struct err *err)
 {
 	*ret = configured(cli, source);
 	if (*ret)
@@ -221,15 +233,19 @@ int cli_dataset_find(struct cli *cli, const char *source, struct cli_dataset **r
 		return dataset_named(cli, source, ret, err);
 	const char *nearest = nearest_dataset(cli, source);
 	if (nearest)
-		return err_set(err, EINVAL, "no dataset '%s' is configured (did you mean '%s'?)",
-			       source, nearest);
+		return err_set(
+			err, EINVAL,
+			"no dataset '%s' is configured (did you mean '%s'?)",
+			source, nearest);
 	return err_set(err, EINVAL,
-		       "'%s' is neither a configured dataset nor MIRROR#NAME", source);
+		       "'%s' is neither a configured dataset nor MIRROR#NAME",
+		       source);
 }
 
 /* ---- SOURCE:PATH */
 
-/* Where the dataset's name ends: at ':' or the end, or NULL if it is no name. */
+/* Where the dataset's name ends: at ':' or the end, or NULL if it is no name.
+ */
 static const char *name_end(const char *name)
 {
 	size_t len = strcspn(name, ":");
@@ -240,17 +256,21 @@ static const char *name_end(const char *name)
 		return NULL;
 	if (tag)
 		*tag++ = '\0';
-	return dataset_name_valid(copy) && (!tag || tag_name_valid(tag)) ? name + len : NULL;
+	return dataset_name_valid(copy) && (!tag || tag_name_valid(tag)) ?
+		       name + len :
+		       NULL;
 }
 
 static int split_path(const char *text, char **ret_source, char **ret_path)
 {
 	const char *end = NULL;
 
-	for (const char *mark = strchr(text, '#'); mark && !end; mark = strchr(mark + 1, '#'))
+	for (const char *mark = strchr(text, '#'); mark && !end;
+	     mark = strchr(mark + 1, '#'))
 		end = name_end(mark + 1);
 	if (!end)
-		end = strchr(text, '#') ? text + strlen(text) : strchrnul(text, ':');
+		end = strchr(text, '#') ? text + strlen(text) :
+					  strchrnul(text, ':');
 	*ret_source = strndup(text, (size_t)(end - text));
 	*ret_path = strdup(*end ? end + 1 : "");
 	return *ret_source && *ret_path ? 0 : -ENOMEM;
@@ -271,23 +291,27 @@ static int open_snapshot(struct cli *cli, struct cli_source *source,
 		return err_set(err, ENOMEM, "out of memory");
 	r = dataset_add(source->node, options, &source->dataset, err);
 	if (r == 0)
-		r = CLI_WAIT(source, dataset_current(source->dataset, CLI_WAITER(source),
+		r = CLI_WAIT(source, dataset_current(source->dataset,
+						     CLI_WAITER(source),
 						     &source->snapshot, err));
 	if (r == 0)
-		r = CLI_WAIT(source, snapshot_resolve(source->snapshot, source->path,
-						      CLI_WAITER(source), &source->attr, err));
+		r = CLI_WAIT(source,
+			     snapshot_resolve(source->snapshot, source->path,
+					      CLI_WAITER(source), &source->attr,
+					      err));
 	if (r < 0 && source->snapshot)
 		return err_prefix(err, r, "'%s'", source->path);
 	return r;
 }
 
-int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret, struct err *err)
+int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret,
+		    struct err *err)
 {
 	_cleanup_free_ char *name = NULL;
 	struct dataset_options options;
 	struct cli_dataset *dataset;
 
-	*ret = (struct cli_source){ 0 };
+	*ret = (struct cli_source){0};
 	if (split_path(text, &name, &ret->path) < 0)
 		return err_set(err, ENOMEM, "out of memory");
 	int r = cli_dataset_find(cli, name, &dataset, err);
@@ -307,5 +331,5 @@ void cli_source_close(struct cli_source *source)
 	if (source->node)
 		node_close(source->node);
 	free(source->path);
-	*source = (struct cli_source){ 0 };
+	*source = (struct cli_source){0};
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * larder status: the mounts of this machine and the configured datasets in them. It asks the mounts
- * (bounded), not the mirrors, so it answers at once whatever is dead.
+ * larder status: the mounts of this machine and the configured datasets in
+ * them. It asks the mounts (bounded), not the mirrors, so it answers at once
+ * whatever is dead.
  */
 #include <config.h>
 
@@ -22,9 +23,12 @@ struct status {
 };
 
 static const struct option_def own_options[] = {
-	{ .name = "json", .type = OPTION_BOOL, .places = OPTION_ARGV,
-	  .offset = offsetof(struct status, is_json), .help = "print JSON" },
-	{ 0 },
+	{.name = "json",
+	 .type = OPTION_BOOL,
+	 .places = OPTION_ARGV,
+	 .offset = offsetof(struct status, is_json),
+	 .help = "print JSON"},
+	{0},
 };
 
 static const char *const health_names[] = {
@@ -41,8 +45,8 @@ static void print_datasets_json(struct status *status, const char *mountpoint)
 		struct mount_dataset_state state;
 
 		mount_dataset_state(mountpoint, name, &state);
-		printf("%s\n     {\"name\": \"%s\", \"state\": \"%s\", \"reason\": ", i ? "," : "",
-		       name, state.state);
+		printf("%s\n     {\"name\": \"%s\", \"state\": \"%s\", \"reason\": ",
+		       i ? "," : "", name, state.state);
 		cli_print_json(state.reason, strlen(state.reason));
 		putchar('}');
 	}
@@ -65,13 +69,16 @@ static void print_datasets(struct status *status, const char *mountpoint)
 static void on_mount(void *arg, const struct mount_entry *entry)
 {
 	struct status *status = arg;
-	enum mount_health health = mount_probe(entry->mountpoint, MOUNT_LOOK_MS);
-	bool is_whole = strcmp(entry->source, "larder") == 0 && health == MOUNT_ANSWERS;
+	enum mount_health health =
+		mount_probe(entry->mountpoint, MOUNT_LOOK_MS);
+	bool is_whole =
+		strcmp(entry->source, "larder") == 0 && health == MOUNT_ANSWERS;
 
 	status->mounts++;
 	status->bad += health != MOUNT_ANSWERS;
 	if (status->is_json) {
-		printf("%s\n    {\"mountpoint\": ", status->is_first ? "" : ",");
+		printf("%s\n    {\"mountpoint\": ",
+		       status->is_first ? "" : ",");
 		cli_print_json(entry->mountpoint, strlen(entry->mountpoint));
 		printf(", \"source\": ");
 		cli_print_json(entry->source, strlen(entry->source));
@@ -104,7 +111,8 @@ static int print_status(struct status *status, struct err *err)
 	if (r < 0)
 		return r;
 	if (status->is_json)
-		printf("\n  ], \"configured\": %zu}\n", status->cli->datasets.count);
+		printf("\n  ], \"configured\": %zu}\n",
+		       status->cli->datasets.count);
 	else if (!status->mounts)
 		printf("nothing is mounted; %zu dataset%s configured\n",
 		       status->cli->datasets.count,
@@ -114,15 +122,16 @@ static int print_status(struct status *status, struct err *err)
 
 int cmd_status(int argc, char **argv)
 {
-	struct status status = { 0 };
+	struct status status = {0};
 	const struct cli_command command = {
 		.name = "status",
 		.usage = "larder status [--json]",
-		.summary = "Show larder's mounts and whether they answer; exit 1 if one does not.",
+		.summary =
+			"Show larder's mounts and whether they answer; exit 1 if one does not.",
 		.options = own_options,
 		.target = &status,
 	};
-	struct err err = { 0 };
+	struct err err = {0};
 	struct cli cli;
 	int code = cli_begin(&cli, &command, argc, argv);
 
@@ -130,7 +139,7 @@ int cmd_status(int argc, char **argv)
 		status.cli = &cli;
 		int r = print_status(&status, &err);
 
-		code = CLI_EXIT(r < 0	     ? cli_fail("status", r, &err) :
+		code = CLI_EXIT(r < 0	   ? cli_fail("status", r, &err) :
 				status.bad ? CLI_FAILED :
 					     CLI_DONE);
 	}

@@ -29,10 +29,10 @@ struct answer {
 };
 
 /* 0 and what ask() answered, or -ETIMEDOUT. */
-static int ask_bounded(void (*ask)(const char *path, struct answer *answer), const char *path,
-		       uint32_t limit_ms, struct answer *ret)
+static int ask_bounded(void (*ask)(const char *path, struct answer *answer),
+		       const char *path, uint32_t limit_ms, struct answer *ret)
 {
-	struct answer answer = { 0 };
+	struct answer answer = {0};
 	int pipe_fds[2];
 
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
@@ -40,13 +40,14 @@ static int ask_bounded(void (*ask)(const char *path, struct answer *answer), con
 	pid_t child = fork();
 	if (child == 0) {
 		ask(path, &answer);
-		_exit(write(pipe_fds[1], &answer, sizeof(answer)) != sizeof(answer));
+		_exit(write(pipe_fds[1], &answer, sizeof(answer)) !=
+		      sizeof(answer));
 	}
 	close(pipe_fds[1]);
 	_cleanup_close_ int from_child = pipe_fds[0];
 	if (child < 0)
 		return -EAGAIN;
-	struct pollfd wait = { .fd = from_child, .events = POLLIN };
+	struct pollfd wait = {.fd = from_child, .events = POLLIN};
 	uint64_t end = now_ms() + limit_ms;
 	for (;;) {
 		uint64_t now = now_ms();
@@ -61,7 +62,8 @@ static int ask_bounded(void (*ask)(const char *path, struct answer *answer), con
 		if (n > 0)
 			break;
 	}
-	bool is_answered = read_full(from_child, &answer, sizeof(answer)) == sizeof(answer);
+	bool is_answered = read_full(from_child, &answer, sizeof(answer)) ==
+			   sizeof(answer);
 	waitpid(child, NULL, 0);
 	if (!is_answered)
 		return -EIO;
@@ -99,13 +101,15 @@ static void get_text(const char *path, const char *name, char *ret, size_t size)
 
 static void ask_state(const char *path, struct answer *answer)
 {
-	get_text(path, MOUNT_STATE_XATTR, answer->state.state, sizeof(answer->state.state));
-	get_text(path, MOUNT_ERROR_XATTR, answer->state.reason, sizeof(answer->state.reason));
+	get_text(path, MOUNT_STATE_XATTR, answer->state.state,
+		 sizeof(answer->state.state));
+	get_text(path, MOUNT_ERROR_XATTR, answer->state.reason,
+		 sizeof(answer->state.reason));
 }
 
 enum mount_health mount_probe(const char *path, uint32_t limit_ms)
 {
-	struct answer answer = { 0 };
+	struct answer answer = {0};
 
 	if (ask_bounded(ask_statfs, path, limit_ms, &answer) == -ETIMEDOUT)
 		return MOUNT_SILENT;
@@ -118,7 +122,8 @@ pid_t mount_pid(const char *path, uint32_t limit_ms)
 {
 	struct answer answer;
 
-	if (ask_bounded(ask_pid, path, limit_ms, &answer) < 0 || answer.result <= 0)
+	if (ask_bounded(ask_pid, path, limit_ms, &answer) < 0 ||
+	    answer.result <= 0)
 		return -1;
 	return (pid_t)answer.result;
 }
@@ -126,7 +131,7 @@ pid_t mount_pid(const char *path, uint32_t limit_ms)
 void mount_dataset_state(const char *mountpoint, const char *name,
 			 struct mount_dataset_state *ret)
 {
-	struct answer answer = { .state.state = "silent" };
+	struct answer answer = {.state.state = "silent"};
 	_cleanup_free_ char *path = NULL;
 
 	if (asprintf(&path, "%s/%s", mountpoint, name) >= 0)

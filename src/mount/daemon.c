@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leaving the terminal without losing the error. The child does everything that may
- * fail (LMDB and threads do not survive a fork) and says through a pipe that it
- * serves, or why it cannot; the parent exits with that. Readiness for systemd is
- * one datagram, so no library is needed for it.
+ * Leaving the terminal without losing the error. The child does everything that
+ * may fail (LMDB and threads do not survive a fork) and says through a pipe
+ * that it serves, or why it cannot; the parent exits with that. Readiness for
+ * systemd is one datagram, so no library is needed for it.
  */
 #include <config.h>
 
@@ -44,8 +44,9 @@ struct message {
 
 static void notify_open(struct daemon *daemon)
 {
-	const char *path = getenv("NOTIFY_SOCKET"), *usec = getenv("WATCHDOG_USEC");
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const char *path = getenv("NOTIFY_SOCKET"),
+		   *usec = getenv("WATCHDOG_USEC");
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint64_t watchdog_us = 0;
 
 	daemon->notify_fd = -1;
@@ -55,8 +56,10 @@ static void notify_open(struct daemon *daemon)
 	memcpy(address.sun_path, path, strlen(path));
 	if (path[0] == '@')
 		address.sun_path[0] = '\0';
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+	_cleanup_close_ int fd =
+		socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+				    strlen(path));
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, len) < 0)
 		return;
 	if (usec && parse_u64(usec, &watchdog_us) == 0)
@@ -68,12 +71,13 @@ static void notify(struct daemon *daemon, const char *text)
 {
 	/* nothing useful can be done when it fails */
 	if (daemon->notify_fd >= 0)
-		(void)!send(daemon->notify_fd, text, strlen(text), MSG_NOSIGNAL);
+		(void)!send(daemon->notify_fd, text, strlen(text),
+			    MSG_NOSIGNAL);
 }
 
 static int message_send(int fd, int result, const char *text)
 {
-	struct message message = { .result = result };
+	struct message message = {.result = result};
 
 	snprintf(message.text, sizeof(message.text), "%s", text);
 	return write_full(fd, &message, sizeof(message));
@@ -130,8 +134,9 @@ void daemon_tick(struct daemon *daemon, const char *line)
 }
 
 static int serve_here(struct daemon *daemon,
-		      int (*serve)(void *arg, struct daemon *daemon, struct err *err), void *arg,
-		      struct err *err)
+		      int (*serve)(void *arg, struct daemon *daemon,
+				   struct err *err),
+		      void *arg, struct err *err)
 {
 	notify_open(daemon);
 	int r = serve(arg, daemon, err);
@@ -143,11 +148,12 @@ static int serve_here(struct daemon *daemon,
 }
 
 static void serve_in_child(int to_parent,
-			   int (*serve)(void *arg, struct daemon *daemon, struct err *err),
+			   int (*serve)(void *arg, struct daemon *daemon,
+					struct err *err),
 			   void *arg)
 {
-	struct daemon daemon = { .to_parent = to_parent };
-	struct err err = { 0 };
+	struct daemon daemon = {.to_parent = to_parent};
+	struct err err = {0};
 
 	setsid();
 	signal(SIGPIPE, SIG_IGN);
@@ -157,7 +163,8 @@ static void serve_in_child(int to_parent,
 	int r = serve_here(&daemon, serve, arg, &err);
 	if (!daemon.is_ready)
 		(void)message_send(to_parent, r < 0 ? r : -EIO,
-				   r < 0 ? err_text(&err, r) : "ended before it served");
+				   r < 0 ? err_text(&err, r) :
+					   "ended before it served");
 	else if (r < 0)
 		log_write(LOG_LEVEL_ERROR, "mount", "%s", err_text(&err, r));
 	/* no atexit handlers: they belong to the parent */
@@ -177,9 +184,10 @@ static void end_child(pid_t child)
 	kill(child, SIGKILL);
 }
 
-static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms, struct err *err)
+static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms,
+			    struct err *err)
 {
-	struct pollfd wait = { .fd = from_child, .events = POLLIN };
+	struct pollfd wait = {.fd = from_child, .events = POLLIN};
 	uint64_t end = now_ms() + limit_ms;
 	struct message message;
 
@@ -191,12 +199,14 @@ static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms, stru
 			break;
 		if (n == 0) {
 			end_child(child);
-			return err_set(err, ETIMEDOUT, "the mount did not answer within %llu s",
+			return err_set(err, ETIMEDOUT,
+				       "the mount did not answer within %llu s",
 				       (unsigned long long)limit_ms / 1000);
 		}
 	}
 	if (read_full(from_child, &message, sizeof(message)) != sizeof(message))
-		return err_set(err, EIO, "the serving process ended without a word");
+		return err_set(err, EIO,
+			       "the serving process ended without a word");
 	message.text[sizeof(message.text) - 1] = '\0';
 	if (message.result < 0) {
 		waitpid(child, NULL, 0);
@@ -207,16 +217,17 @@ static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms, stru
 }
 
 int daemon_run(bool is_foreground, uint64_t limit_ms,
-	       int (*serve)(void *arg, struct daemon *daemon, struct err *err), void *arg,
-	       struct err *err)
+	       int (*serve)(void *arg, struct daemon *daemon, struct err *err),
+	       void *arg, struct err *err)
 {
-	struct daemon here = { .to_parent = -1 };
+	struct daemon here = {.to_parent = -1};
 	int pipe_fds[2];
 
 	if (is_foreground)
 		return serve_here(&here, serve, arg, err);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return err_set(err, errno, "cannot make a pipe: %s", strerror(errno));
+		return err_set(err, errno, "cannot make a pipe: %s",
+			       strerror(errno));
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {

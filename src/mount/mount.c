@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mount's life, in the order that keeps promises: everything that may fail first,
- * then the mount, then "ready" once the kernel has been answered. A single dataset must
- * have a head before it is mounted; several are opened at their first use, so
- * a dead mirror never holds up the others.
+ * A mount's life, in the order that keeps promises: everything that may fail
+ * first, then the mount, then "ready" once the kernel has been answered. A
+ * single dataset must have a head before it is mounted; several are opened at
+ * their first use, so a dead mirror never holds up the others.
  */
 #include <config.h>
 
@@ -27,9 +27,9 @@
 #include "mount/internal.h"
 #include "mount/session.h"
 
-#define INIT_LIMIT_MS 5000u      /* the kernel sends INIT by itself */
+#define INIT_LIMIT_MS 5000u /* the kernel sends INIT by itself */
 #define TICK_MS 1000
-#define TICK_WATCHED_MS 500      /* while killed readers may be waiting */
+#define TICK_WATCHED_MS 500 /* while killed readers may be waiting */
 /* Measured with reads of MOUNT_READ_BYTES, warm, one reader: 128 KiB 2.3 GB/s,
  * 1 MiB 3.3, 4 MiB 3.4, 16 MiB 3.7; more of it costs a random mmap too much. */
 #define READ_AHEAD_BYTES (4u << 20)
@@ -47,8 +47,9 @@ static int tree_build(struct fs *fs, struct err *err)
 		int r = dataset_add(fs->node, &wanted->options, &dataset, err);
 
 		if (r == 0)
-			r = tree_add(&fs->tree, options->is_single ? "" : wanted->path, dataset,
-				     err);
+			r = tree_add(&fs->tree,
+				     options->is_single ? "" : wanted->path,
+				     dataset, err);
 		if (r < 0)
 			return r;
 	}
@@ -65,7 +66,8 @@ static void on_change(void *arg, struct dataset *dataset)
 
 		if (dir->dataset != dataset)
 			continue;
-		fuse_lowlevel_notify_inval_entry(fs->session->fuse, ino_make(0, dir->parent),
+		fuse_lowlevel_notify_inval_entry(fs->session->fuse,
+						 ino_make(0, dir->parent),
 						 dir->name, strlen(dir->name));
 	}
 	log_info("new snapshot dataset=%s", dataset_name(dataset));
@@ -81,8 +83,8 @@ static void watch_changes(struct fs *fs)
 	}
 }
 
-/* The first head may take as long as the mirror is given; a signal ends the wait, and
- * then the waiter stays parked until the node closes. */
+/* The first head may take as long as the mirror is given; a signal ends the
+ * wait, and then the waiter stays parked until the node closes. */
 struct opening {
 	struct waiter waiter; /* first: on_opening_wake finds the rest by it */
 	int event_fd;
@@ -97,18 +99,19 @@ static void on_opening_wake(struct waiter *waiter)
 	(void)!write(opening->event_fd, &one, sizeof(one));
 }
 
-static int open_single(struct fs *fs, struct opening *opening, int signal_fd, struct err *err)
+static int open_single(struct fs *fs, struct opening *opening, int signal_fd,
+		       struct err *err)
 {
 	struct pollfd waits[] = {
-		{ .fd = opening->event_fd, .events = POLLIN },
-		{ .fd = signal_fd, .events = POLLIN },
+		{.fd = opening->event_fd, .events = POLLIN},
+		{.fd = signal_fd, .events = POLLIN},
 	};
 	struct slot *slot;
 	uint64_t drained;
 
 	for (;;) {
-		int r = tree_current(&fs->tree, tree_get(&fs->tree, 0), &opening->waiter, &slot,
-				     err);
+		int r = tree_current(&fs->tree, tree_get(&fs->tree, 0),
+				     &opening->waiter, &slot, err);
 
 		if (r != DATASET_PARKED)
 			return r;
@@ -134,12 +137,16 @@ static void ready_line(struct fs *fs, char *line, size_t size)
 
 		snprintf(line, size, "%s: %s in %s %s at %s",
 			 dataset_name(fs->tree.dirs.items[0].dataset),
-			 format_size(snapshot_total_bytes(slot->snapshot), bytes),
-			 format_count(entries, count), entries == 1 ? "entry" : "entries",
+			 format_size(snapshot_total_bytes(slot->snapshot),
+				     bytes),
+			 format_count(entries, count),
+			 entries == 1 ? "entry" : "entries",
 			 options->mountpoint);
 	} else {
-		snprintf(line, size, "%zu dataset%s at %s", options->dataset_count,
-			 options->dataset_count == 1 ? "" : "s", options->mountpoint);
+		snprintf(line, size, "%zu dataset%s at %s",
+			 options->dataset_count,
+			 options->dataset_count == 1 ? "" : "s",
+			 options->mountpoint);
 	}
 }
 
@@ -170,28 +177,33 @@ static void set_read_ahead(const struct session *session, uint64_t bytes)
 	struct mount_entry entry;
 	char path[64], value[24];
 
-	if (!session->mountpoint || geteuid() != 0 || mountinfo_read(&text, NULL) < 0)
+	if (!session->mountpoint || geteuid() != 0 ||
+	    mountinfo_read(&text, NULL) < 0)
 		return;
 	for (char *cursor = text; mountinfo_next(&cursor, &entry);) {
 		if (strcmp(entry.mountpoint, session->mountpoint) ||
 		    !mount_entry_is_ours(&entry))
 			continue;
-		snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb",
+		snprintf(path, sizeof(path),
+			 "/sys/class/bdi/%u:%u/read_ahead_kb",
 			 entry.major_number, entry.minor_number);
-		snprintf(value, sizeof(value), "%llu", (unsigned long long)bytes / 1024);
+		snprintf(value, sizeof(value), "%llu",
+			 (unsigned long long)bytes / 1024);
 		_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
 		if (fd < 0 || write(fd, value, strlen(value)) < 0)
 			log_debug("cannot set '%s': %s", path, strerror(errno));
 	}
 }
 
-static int wait_for_init(struct fs *fs, struct session *session, struct err *err)
+static int wait_for_init(struct fs *fs, struct session *session,
+			 struct err *err)
 {
 	uint64_t end = now_ms() + INIT_LIMIT_MS;
 
 	while (!atomic_load(&fs->is_initialized)) {
 		if (atomic_load(&session->ended_count) || now_ms() >= end)
-			return err_set(err, EIO, "the kernel did not begin the session");
+			return err_set(err, EIO,
+				       "the kernel did not begin the session");
 		poll(NULL, 0, 1);
 	}
 	return 0;
@@ -201,9 +213,9 @@ static void serve(struct fs *fs, struct session *session, int signal_fd,
 		  const struct mount_status *status)
 {
 	struct pollfd waits[] = {
-		{ .fd = signal_fd, .events = POLLIN },
-		{ .fd = session->end_fd, .events = POLLIN },
-		{ .fd = fs->parking.event_fd, .events = POLLIN },
+		{.fd = signal_fd, .events = POLLIN},
+		{.fd = session->end_fd, .events = POLLIN},
+		{.fd = fs->parking.event_fd, .events = POLLIN},
 	};
 	char line[LINE_BYTES];
 	bool is_watching = false;
@@ -217,7 +229,8 @@ static void serve(struct fs *fs, struct session *session, int signal_fd,
 		if (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
 			if (info.ssi_signo != SIGHUP)
 				return;
-			log_info("SIGHUP: the configuration is read again at the next mount");
+			log_info(
+				"SIGHUP: the configuration is read again at the next mount");
 		}
 		is_watching = parking_give_up_killed(&fs->parking);
 		if (status->tick) {
@@ -248,7 +261,8 @@ static int run(struct fs *fs, struct session *session, struct opening *opening,
 	_cleanup_close_ int signal_fd = signals_open();
 
 	if (signal_fd < 0)
-		return err_set(err, errno, "cannot open a signalfd: %s", strerror(errno));
+		return err_set(err, errno, "cannot open a signalfd: %s",
+			       strerror(errno));
 	int r = session_open(session, fs, err);
 	if (r == 0)
 		r = node_open(&fs->options->node, &fs->node, err);
@@ -265,8 +279,9 @@ static int run(struct fs *fs, struct session *session, struct opening *opening,
 	if (r < 0)
 		return r;
 	watch_changes(fs);
-	set_read_ahead(session, fs->options->read_ahead_bytes ? fs->options->read_ahead_bytes :
-							       READ_AHEAD_BYTES);
+	set_read_ahead(session, fs->options->read_ahead_bytes ?
+					fs->options->read_ahead_bytes :
+					READ_AHEAD_BYTES);
 	ready_line(fs, line, sizeof(line));
 	if (status->ready)
 		status->ready(status->arg, line);
@@ -282,11 +297,12 @@ static void close_gate(struct fs *fs)
 		poll(NULL, 0, 1);
 }
 
-int mount_run(const struct mount_options *options, const struct mount_status *status,
-	      struct err *err)
+int mount_run(const struct mount_options *options,
+	      const struct mount_status *status, struct err *err)
 {
-	struct session session = { .fd = -1, .end_fd = -1 };
-	struct opening opening = { .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	struct session session = {.fd = -1, .end_fd = -1};
+	struct opening opening = {
+		.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	struct fs fs = {
 		.options = options,
 		.uid = geteuid(),

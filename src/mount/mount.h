@@ -26,18 +26,18 @@ struct mount_guard {
 };
 
 struct mount_options {
-	const char *source;     /* shown as the device: fsname */
+	const char *source;	/* shown as the device: fsname */
 	const char *mountpoint; /* absolute, or /dev/fd/N: a ready session */
 	struct node_options node;
 	const struct mount_dataset *datasets;
 	size_t dataset_count;
 	bool is_single;
 	bool allow_other, allow_root, noexec;
-	bool has_uid, has_gid;  /* instead of the stored owners */
+	bool has_uid, has_gid; /* instead of the stored owners */
 	uid_t uid;
 	gid_t gid;
 	uint64_t read_ahead_bytes; /* 0: mount decides */
-	const char *context;    /* SELinux "context=..." for the kernel, or NULL */
+	const char *context; /* SELinux "context=..." for the kernel, or NULL */
 	const struct mount_guard *guards;
 	size_t guard_count;
 };
@@ -59,18 +59,18 @@ struct mount_status {
 };
 
 /*
- * Opens the node, mounts and serves until SIGTERM, SIGINT or unmount. Call in the
- * process that is to serve, with no other thread. 0 after a clean end.
+ * Opens the node, mounts and serves until SIGTERM, SIGINT or unmount. Call in
+ * the process that is to serve, with no other thread. 0 after a clean end.
  */
-int mount_run(const struct mount_options *options, const struct mount_status *status,
-	      struct err *err);
+int mount_run(const struct mount_options *options,
+	      const struct mount_status *status, struct err *err);
 
 /*
- * Runs `serve` in a child that has left the terminal; returns in the parent when the
- * child called daemon_ready or failed, with the child's reason in err. Longer than
- * limit_ms: -ETIMEDOUT, and the child is killed. In the foreground serve runs in this process.
- * daemon_ready prints the line on stdout (where the parent is), and tells systemd when
- * NOTIFY_SOCKET is set.
+ * Runs `serve` in a child that has left the terminal; returns in the parent
+ * when the child called daemon_ready or failed, with the child's reason in err.
+ * Longer than limit_ms: -ETIMEDOUT, and the child is killed. In the foreground
+ * serve runs in this process. daemon_ready prints the line on stdout (where the
+ * parent is), and tells systemd when NOTIFY_SOCKET is set.
  */
 struct daemon;
 int daemon_run(bool is_foreground, uint64_t limit_ms,
@@ -90,8 +90,8 @@ struct mount_entry {
  * strings point into the text, unescaped. */
 bool mountinfo_next(char **cursor, struct mount_entry *ret);
 /* Calls each(arg, entry) for every fuse.larder mount. */
-int mount_list(void (*each)(void *arg, const struct mount_entry *entry), void *arg,
-	       struct err *err);
+int mount_list(void (*each)(void *arg, const struct mount_entry *entry),
+	       void *arg, struct err *err);
 
 /* How long any look at a mount may take. */
 #define MOUNT_LOOK_MS 2000u
@@ -101,15 +101,16 @@ enum mount_health mount_probe(const char *path, uint32_t limit_ms);
 
 /* How a dataset of a mount is, as the mount says; bounded. */
 struct mount_dataset_state {
-	char state[32];   /* "cold", "ok", "stale", "failed"; "silent", "absent" */
+	char state[32];	  /* "cold", "ok", "stale", "failed"; "silent", "absent"
+			   */
 	char reason[256]; /* or empty */
 };
 void mount_dataset_state(const char *mountpoint, const char *name,
 			 struct mount_dataset_state *ret);
 
 /*
- * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is mounted
- * there; -EBUSY with the next step. A dead mount is always taken away.
+ * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is
+ * mounted there; -EBUSY with the next step. A dead mount is always taken away.
  */
 int mount_unmount(const char *path, bool is_lazy, struct err *err);
 /* SIGHUP to the process that serves `path`; -ESRCH when it cannot be told. */

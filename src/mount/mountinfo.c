@@ -77,9 +77,11 @@ int mountinfo_read(char **ret_text, struct err *err)
 	int r;
 
 	buf_init(&buf, MOUNTINFO_LIMIT_BYTES);
-	_cleanup_close_ int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd =
+		open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return err_set(err, errno, "cannot open '/proc/self/mountinfo': %s",
+		return err_set(err, errno,
+			       "cannot open '/proc/self/mountinfo': %s",
 			       strerror(errno));
 	for (;;) {
 		r = buf_reserve(&buf, buf.len + 65536);
@@ -96,7 +98,8 @@ int mountinfo_read(char **ret_text, struct err *err)
 		r = buf_append(&buf, "", 1);
 	if (r < 0) {
 		buf_release(&buf);
-		return err_set(err, -r, "cannot read '/proc/self/mountinfo': %s",
+		return err_set(err, -r,
+			       "cannot read '/proc/self/mountinfo': %s",
 			       strerror(-r));
 	}
 	*ret_text = (char *)buf_steal(&buf, NULL);
@@ -108,8 +111,8 @@ bool mount_entry_is_ours(const struct mount_entry *entry)
 	return strcmp(entry->type, "fuse.larder") == 0;
 }
 
-int mount_list(void (*each)(void *arg, const struct mount_entry *entry), void *arg,
-	       struct err *err)
+int mount_list(void (*each)(void *arg, const struct mount_entry *entry),
+	       void *arg, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	struct mount_entry entry;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a place can be mounted on, and the way back. The mount point itself is
- * looked at only after the kernel's list said what is there, since a stat of
+ * Whether a place can be mounted on, and the way back. The mount point itself
+ * is looked at only after the kernel's list said what is there, since a stat of
  * a dead mount may hang. "Inside the mount point" is decided by walking up
  * from the guarded directory and comparing device and inode, so symlinks and
  * bind mounts do not hide it.
@@ -30,9 +30,9 @@
 
 extern char **environ;
 
-#define SYMLINKS_MAX 40   /* as the kernel */
-#define STACKED_MAX 16    /* dead mounts on top of each other */
-#define DEPTH_MAX 4096    /* PATH_MAX / 1: no real path is deeper */
+#define SYMLINKS_MAX 40	    /* as the kernel */
+#define STACKED_MAX 16	    /* dead mounts on top of each other */
+#define DEPTH_MAX 4096	    /* PATH_MAX / 1: no real path is deeper */
 #define DAEMON_END_MS 3000u /* how long umount waits for the process to end */
 
 int mountpoint_fd(const char *mountpoint)
@@ -55,9 +55,10 @@ static int resolve_parent(const char *path, char **ret)
 		*ret = realpath(path, NULL);
 		return *ret ? 0 : -errno;
 	}
-	_cleanup_free_ char *parent = slash == path ? strdup("/") :
-				      slash ? strndup(path, (size_t)(slash - path)) :
-					      strdup(".");
+	_cleanup_free_ char *parent =
+		slash == path ? strdup("/") :
+		slash	      ? strndup(path, (size_t)(slash - path)) :
+				strdup(".");
 	if (!parent)
 		return -ENOMEM;
 	_cleanup_free_ char *real = realpath(parent, NULL);
@@ -81,7 +82,8 @@ int mountpoint_resolve(const char *path, char **ret, struct err *err)
 			now[--len] = '\0';
 		int r = resolve_parent(now, &resolved);
 		if (r < 0)
-			return err_set(err, -r, "cannot use '%s': %s", path, strerror(-r));
+			return err_set(err, -r, "cannot use '%s': %s", path,
+				       strerror(-r));
 		ssize_t n = readlink(resolved, target, sizeof(target) - 1);
 		if (n < 0) {
 			*ret = steal_ptr(resolved);
@@ -95,7 +97,8 @@ int mountpoint_resolve(const char *path, char **ret, struct err *err)
 		else if (asprintf(&now, "%s/%s", resolved, target) < 0)
 			now = NULL;
 	}
-	return now ? err_set(err, ELOOP, "cannot use '%s': %s", path, strerror(ELOOP)) :
+	return now ? err_set(err, ELOOP, "cannot use '%s': %s", path,
+			     strerror(ELOOP)) :
 		     err_set(err, ENOMEM, "out of memory");
 }
 
@@ -105,7 +108,8 @@ static int open_nearest_directory(const char *path)
 	_cleanup_free_ char *now = strdup(path);
 
 	while (now) {
-		int fd = open(*now ? now : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		int fd = open(*now ? now : "/",
+			      O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 		if (fd >= 0 || (errno != ENOENT && errno != ENOTDIR))
 			return fd;
@@ -144,29 +148,32 @@ static bool lies_inside(const char *path, const struct stat *mountpoint)
 	return false;
 }
 
-static int check_guards(const struct mount_options *options, const char *mountpoint,
-			struct err *err)
+static int check_guards(const struct mount_options *options,
+			const char *mountpoint, struct err *err)
 {
 	struct stat st;
 
 	if (stat(mountpoint, &st) < 0) {
 		if (errno == ENOENT)
-			return err_set(err, ENOENT,
-				       "mount point '%s' does not exist (make it with mkdir)",
-				       mountpoint);
+			return err_set(
+				err, ENOENT,
+				"mount point '%s' does not exist (make it with mkdir)",
+				mountpoint);
 		return err_set(err, errno, "cannot use mount point '%s': %s",
 			       mountpoint, strerror(errno));
 	}
 	if (!S_ISDIR(st.st_mode))
-		return err_set(err, ENOTDIR, "mount point '%s' is not a directory",
+		return err_set(err, ENOTDIR,
+			       "mount point '%s' is not a directory",
 			       mountpoint);
 	for (size_t i = 0; i < options->guard_count; i++) {
 		const struct mount_guard *guard = &options->guards[i];
 
 		if (guard->path && lies_inside(guard->path, &st))
-			return err_set(err, EDEADLK,
-				       "%s '%s' lies inside the mount point '%s'; choose another place",
-				       guard->what, guard->path, mountpoint);
+			return err_set(
+				err, EDEADLK,
+				"%s '%s' lies inside the mount point '%s'; choose another place",
+				guard->what, guard->path, mountpoint);
 	}
 	return 0;
 }
@@ -189,10 +196,11 @@ int mount_check(const struct mount_options *options, struct err *err)
 		return 0;
 	int r = mountpoint_resolve(options->mountpoint, &path, err);
 	if (r < 0)
-		return r == -ENOENT ? err_set(err, ENOENT,
-					      "mount point '%s' does not exist (make it with mkdir)",
-					      options->mountpoint) :
-				      r;
+		return r == -ENOENT ?
+			       err_set(err, ENOENT,
+				       "mount point '%s' does not exist (make it with mkdir)",
+				       options->mountpoint) :
+			       r;
 	for (int i = 0; i < STACKED_MAX; i++) {
 		is_ours = false;
 		r = mountinfo_find(path, &is_ours, err);
@@ -202,26 +210,31 @@ int mount_check(const struct mount_options *options, struct err *err)
 			return check_guards(options, path, err);
 		switch (mount_probe(path, MOUNT_LOOK_MS)) {
 		case MOUNT_ANSWERS:
-			return err_set(err, EBUSY, "larder is already mounted at '%s'", path);
-		case MOUNT_SILENT:
 			return err_set(err, EBUSY,
-				       "the larder mount at '%s' does not answer (take it away with: larder umount -l '%s')",
-				       path, path);
+				       "larder is already mounted at '%s'",
+				       path);
+		case MOUNT_SILENT:
+			return err_set(
+				err, EBUSY,
+				"the larder mount at '%s' does not answer (take it away with: larder umount -l '%s')",
+				path, path);
 		case MOUNT_DEAD:
 			break;
 		}
 		r = unmount_at(path, true);
 		if (r < 0)
-			return err_set(err, -r, "cannot take away the dead mount at '%s': %s",
-				       path, strerror(-r));
+			return err_set(
+				err, -r,
+				"cannot take away the dead mount at '%s': %s",
+				path, strerror(-r));
 	}
 	return err_set(err, EBUSY, "too many dead mounts at '%s'", path);
 }
 
 int fusermount_unmount(const char *path, bool is_lazy)
 {
-	char *argv[] = { "fusermount3", "-u", is_lazy ? "-z" : "-q", "--",
-			 (char *)path, NULL };
+	char *argv[] = {"fusermount3", "-u",	     is_lazy ? "-z" : "-q",
+			"--",	       (char *)path, NULL};
 	int status;
 	pid_t pid;
 
@@ -235,18 +248,19 @@ int fusermount_unmount(const char *path, bool is_lazy)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }
 
-/* The serving process closes its index after the unmount; a caller that removes the
- * cache next must not race with it. */
+/* The serving process closes its index after the unmount; a caller that removes
+ * the cache next must not race with it. */
 static void wait_for_end(pid_t pid)
 {
 	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
 
 	if (fd >= 0)
 		poll(&wait, 1, DAEMON_END_MS);
 }
 
-/* A number from a filesystem is not trusted blindly: the process must be a larder. */
+/* A number from a filesystem is not trusted blindly: the process must be a
+ * larder. */
 static bool is_larder_process(pid_t pid)
 {
 	char path[40], name[20] = "";
@@ -280,14 +294,17 @@ int mount_unmount(const char *path, bool is_lazy, struct err *err)
 	if (r < 0)
 		return r;
 	enum mount_health health = mount_probe(real, MOUNT_LOOK_MS);
-	pid_t pid = health == MOUNT_ANSWERS ? mount_pid(real, MOUNT_LOOK_MS) : -1;
+	pid_t pid =
+		health == MOUNT_ANSWERS ? mount_pid(real, MOUNT_LOOK_MS) : -1;
 	r = unmount_at(real, is_lazy || health == MOUNT_DEAD);
 	if (r == -EBUSY)
-		return err_set(err, EBUSY,
-			       "'%s' is in use (see by whom: fuser -vm '%s'; detach it anyway: larder umount -l '%s')",
-			       real, real, real);
+		return err_set(
+			err, EBUSY,
+			"'%s' is in use (see by whom: fuser -vm '%s'; detach it anyway: larder umount -l '%s')",
+			real, real, real);
 	if (r < 0)
-		return err_set(err, -r, "cannot unmount '%s': %s", real, strerror(-r));
+		return err_set(err, -r, "cannot unmount '%s': %s", real,
+			       strerror(-r));
 	if (pid > 0 && !is_lazy)
 		wait_for_end(pid);
 	return 0;
@@ -302,8 +319,10 @@ int mount_reload(const char *path, struct err *err)
 		return r;
 	pid_t pid = mount_pid(real, MOUNT_LOOK_MS);
 	if (pid <= 0 || !is_larder_process(pid))
-		return err_set(err, ESRCH, "cannot tell which process serves '%s'", real);
-	return kill(pid, SIGHUP) < 0 ? err_set(err, errno, "cannot signal process %d: %s",
-					       (int)pid, strerror(errno)) :
-				       0;
+		return err_set(err, ESRCH,
+			       "cannot tell which process serves '%s'", real);
+	return kill(pid, SIGHUP) < 0 ?
+		       err_set(err, errno, "cannot signal process %d: %s",
+			       (int)pid, strerror(errno)) :
+		       0;
 }

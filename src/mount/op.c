@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that may have to wait. A wake can come before the thread that parked has
- * noticed: the three states settle who goes on. A reader that is killed while its
- * request waits would stay in the kernel until the answer; the kernel says only
- * "interrupted", for harmless signals too, and nothing at all for O_DIRECT, so such
- * requests are watched: the thread's pending SIGKILL (set on every thread by any fatal
- * signal) decides whether it is let go with EINTR. A normal reader never sees EINTR.
+ * Requests that may have to wait. A wake can come before the thread that parked
+ * has noticed: the three states settle who goes on. A reader that is killed
+ * while its request waits would stay in the kernel until the answer; the kernel
+ * says only "interrupted", for harmless signals too, and nothing at all for
+ * O_DIRECT, so such requests are watched: the thread's pending SIGKILL (set on
+ * every thread by any fatal signal) decides whether it is let go with EINTR. A
+ * normal reader never sees EINTR.
  */
 #include <config.h>
 
@@ -28,9 +29,11 @@
 
 int parking_init(struct parking *parking, struct err *err)
 {
-	*parking = (struct parking){ .event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	*parking = (struct parking){
+		.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	if (parking->event_fd < 0)
-		return err_set(err, errno, "cannot make an eventfd: %s", strerror(errno));
+		return err_set(err, errno, "cannot make an eventfd: %s",
+			       strerror(errno));
 	pthread_mutex_init(&parking->lock, NULL);
 	return 0;
 }
@@ -41,7 +44,7 @@ void parking_release(struct parking *parking)
 		return;
 	close(parking->event_fd);
 	pthread_mutex_destroy(&parking->lock);
-	*parking = (struct parking){ 0 };
+	*parking = (struct parking){0};
 }
 
 static void watch(struct parking *parking, struct op *op)
@@ -125,7 +128,8 @@ bool parking_give_up_killed(struct parking *parking)
 	pthread_mutex_lock(&parking->lock);
 	for (struct op *op = parking->watched_count ? parking->first : NULL;
 	     op && count < GIVE_UP_BATCH; op = op->next) {
-		if (!op->is_watched || !thread_is_killed(fuse_req_ctx(op->req)->pid))
+		if (!op->is_watched ||
+		    !thread_is_killed(fuse_req_ctx(op->req)->pid))
 			continue;
 		op->is_given_up = true;
 		op->is_watched = false;
@@ -171,8 +175,8 @@ static int errno_for_reader(int r)
 static bool is_ordinary(int r)
 {
 	return r == -ENOENT || r == -ENODATA || r == -ERANGE || r == -EROFS ||
-	       r == -ENOTDIR || r == -EISDIR || r == -EINVAL || r == -ESHUTDOWN ||
-	       r == -ENAMETOOLONG || r == -EOPNOTSUPP;
+	       r == -ENOTDIR || r == -EISDIR || r == -EINVAL ||
+	       r == -ESHUTDOWN || r == -ENAMETOOLONG || r == -EOPNOTSUPP;
 }
 
 static void op_free(struct op *op)
@@ -199,12 +203,13 @@ static void op_go(struct op *op)
 	int running;
 
 	for (;;) {
-		struct err err = { 0 };
+		struct err err = {0};
 		int r = op_run(op, &err);
 
 		if (r < 0) {
 			if (!is_ordinary(r))
-				log_limited(1000, log_error("%s", err_text(&err, r)));
+				log_limited(1000,
+					    log_error("%s", err_text(&err, r)));
 			fuse_reply_err(op->req, errno_for_reader(r));
 		}
 		if (r != DATASET_PARKED) {
@@ -214,7 +219,8 @@ static void op_go(struct op *op)
 		fuse_req_interrupt_func(op->req, on_interrupt, parking);
 		parking_insert(parking, op);
 		running = OP_RUNNING;
-		if (atomic_compare_exchange_strong(&op->state, &running, OP_PARKED))
+		if (atomic_compare_exchange_strong(&op->state, &running,
+						   OP_PARKED))
 			return; /* from here on it belongs to the waker */
 		parking_remove(parking, op);
 		atomic_store(&op->state, OP_RUNNING);
@@ -240,8 +246,9 @@ static void op_wake(struct waiter *waiter)
 	op_go(op);
 }
 
-void op_start(struct fs *fs, fuse_req_t req, int (*run)(struct op *op, struct err *err),
-	      uint64_t ino, uint64_t offset, size_t size, const struct fuse_file_info *file,
+void op_start(struct fs *fs, fuse_req_t req,
+	      int (*run)(struct op *op, struct err *err), uint64_t ino,
+	      uint64_t offset, size_t size, const struct fuse_file_info *file,
 	      const char *name)
 {
 	size_t name_size = name ? strlen(name) + 1 : 0;
@@ -251,12 +258,12 @@ void op_start(struct fs *fs, fuse_req_t req, int (*run)(struct op *op, struct er
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
-	*op = (struct op){ .fs = fs,
-			   .req = req,
-			   .run = run,
-			   .ino = ino,
-			   .offset = offset,
-			   .size = size };
+	*op = (struct op){.fs = fs,
+			  .req = req,
+			  .run = run,
+			  .ino = ino,
+			  .offset = offset,
+			  .size = size};
 	if (file)
 		op->file = *file;
 	if (name)
@@ -265,14 +272,16 @@ void op_start(struct fs *fs, fuse_req_t req, int (*run)(struct op *op, struct er
 	op_go(op);
 }
 
-int op_target_of(struct op *op, uint64_t ino, struct target *ret, struct err *err)
+int op_target_of(struct op *op, uint64_t ino, struct target *ret,
+		 struct err *err)
 {
 	uint32_t index = ino_slot(ino);
 
-	*ret = (struct target){ .number = ino_number(ino) };
+	*ret = (struct target){.number = ino_number(ino)};
 	if (index) {
 		ret->slot = tree_slot(&op->fs->tree, index);
-		return ret->slot ? 0 : err_set(err, ESTALE, "unknown inode number");
+		return ret->slot ? 0 :
+				   err_set(err, ESTALE, "unknown inode number");
 	}
 	ret->dir = tree_get(&op->fs->tree, ret->number);
 	if (!ret->dir)
@@ -280,7 +289,8 @@ int op_target_of(struct op *op, uint64_t ino, struct target *ret, struct err *er
 	ret->number = 0;
 	if (!ret->dir->dataset)
 		return 0;
-	return tree_current(&op->fs->tree, ret->dir, &op->waiter, &ret->slot, err);
+	return tree_current(&op->fs->tree, ret->dir, &op->waiter, &ret->slot,
+			    err);
 }
 
 int op_target(struct op *op, struct target *ret, struct err *err)

@@ -13,11 +13,13 @@
 
 /*
  * One request of the kernel, from its arrival to its answer. `run` makes the
- * whole answer and is run again, from its start, each time what it waited for has
- * come: on a worker at first, on a thread of the node later. Nothing waits.
+ * whole answer and is run again, from its start, each time what it waited for
+ * has come: on a worker at first, on a thread of the node later. Nothing waits.
  *
- *   RUNNING --run says PARKED--> PARKED --wake--> RUNNING (on the waker's thread)
- *      \--wake comes before that--> WOKEN --run returns--> RUNNING (same thread)
+ *   RUNNING --run says PARKED--> PARKED --wake--> RUNNING (on the waker's
+ * thread)
+ *      \--wake comes before that--> WOKEN --run returns--> RUNNING (same
+ * thread)
  */
 enum op_state { OP_RUNNING, OP_PARKED, OP_WOKEN };
 
@@ -71,8 +73,9 @@ void parking_release(struct parking *parking);
 bool parking_give_up_killed(struct parking *parking);
 
 /* Starts an op: name may be NULL. */
-void op_start(struct fs *fs, fuse_req_t req, int (*run)(struct op *op, struct err *err),
-	      uint64_t ino, uint64_t offset, size_t size, const struct fuse_file_info *file,
+void op_start(struct fs *fs, fuse_req_t req,
+	      int (*run)(struct op *op, struct err *err), uint64_t ino,
+	      uint64_t offset, size_t size, const struct fuse_file_info *file,
 	      const char *name);
 
 /* What an inode number means. dir: a directory of the tree; slot: the
@@ -85,17 +88,20 @@ struct target {
 };
 /* Parks while a dataset is opened. */
 int op_target(struct op *op, struct target *ret, struct err *err);
-int op_target_of(struct op *op, uint64_t ino, struct target *ret, struct err *err);
+int op_target_of(struct op *op, uint64_t ino, struct target *ret,
+		 struct err *err);
 
 /* How long the kernel may believe us, in seconds. */
 #define TIMEOUT_SNAPSHOT 31536000.0 /* content that cannot change: a year */
-#define TIMEOUT_CURRENT 1.0         /* names of "the current snapshot" */
-#define TIMEOUT_TREE 60.0           /* names above: a changed head tells the kernel */
+#define TIMEOUT_CURRENT 1.0	    /* names of "the current snapshot" */
+#define TIMEOUT_TREE 60.0 /* names above: a changed head tells the kernel */
 
-void attr_of_entry(const struct fs *fs, uint64_t ino, const struct entry_attr *attr,
-		   struct stat *ret);
-void attr_of_dir(const struct fs *fs, const struct tree_dir *dir, struct stat *ret);
-/* As a look-up in its parent would answer; never parks for an unopened dataset. */
+void attr_of_entry(const struct fs *fs, uint64_t ino,
+		   const struct entry_attr *attr, struct stat *ret);
+void attr_of_dir(const struct fs *fs, const struct tree_dir *dir,
+		 struct stat *ret);
+/* As a look-up in its parent would answer; never parks for an unopened dataset.
+ */
 void entry_of_dir(const struct fs *fs, const struct tree_dir *dir,
 		  struct fuse_entry_param *ret);
 /* The inode number of `number` of this slot, as names lead to it. */
@@ -115,28 +121,31 @@ int read_reply(fuse_req_t req, const struct read_result *result);
 /* Every operation that would change something: EROFS. */
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		struct fuse_file_info *file);
-void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
+void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	      dev_t rdev);
 void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode);
 void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name);
 void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name);
-void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name);
-void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
-	       const char *new_name, unsigned int flags);
-void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name);
+void op_symlink(fuse_req_t req, const char *link, fuse_ino_t parent,
+		const char *name);
+void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
+	       fuse_ino_t new_parent, const char *new_name, unsigned int flags);
+void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent,
+	     const char *new_name);
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       struct fuse_file_info *file);
-void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
-	      struct fuse_file_info *file);
-void op_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *data, off_t offset,
-		  struct fuse_file_info *file);
-void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
-		  struct fuse_file_info *file);
-void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
-		 size_t size, int flags);
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
+	      off_t offset, struct fuse_file_info *file);
+void op_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *data,
+		  off_t offset, struct fuse_file_info *file);
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
+		  off_t length, struct fuse_file_info *file);
+void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
+		 const char *value, size_t size, int flags);
 void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 /* ENOTTY */
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int command, void *arg,
-	      struct fuse_file_info *file, unsigned flags, const void *in, size_t in_size,
-	      size_t out_size);
+	      struct fuse_file_info *file, unsigned flags, const void *in,
+	      size_t in_size, size_t out_size);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations that read: check, call the dataset, reply. Nothing here
- * remembers anything for the kernel: forget costs nothing, and file handles are 0.
- * lseek, access and flush are left out on purpose: the kernel does each by itself after one
- * ENOSYS, or never asks ("all data", default_permissions, noflush).
+ * remembers anything for the kernel: forget costs nothing, and file handles are
+ * 0. lseek, access and flush are left out on purpose: the kernel does each by
+ * itself after one ENOSYS, or never asks ("all data", default_permissions,
+ * noflush).
  */
 #include <config.h>
 
@@ -40,8 +41,8 @@ static mode_t mode_of(const struct entry_attr *attr)
 	}
 }
 
-void attr_of_entry(const struct fs *fs, uint64_t ino, const struct entry_attr *attr,
-		   struct stat *ret)
+void attr_of_entry(const struct fs *fs, uint64_t ino,
+		   const struct entry_attr *attr, struct stat *ret)
 {
 	const struct mount_options *options = fs->options;
 
@@ -49,17 +50,23 @@ void attr_of_entry(const struct fs *fs, uint64_t ino, const struct entry_attr *a
 		.st_ino = ino,
 		.st_mode = mode_of(attr),
 		.st_nlink = attr->type == ENTRY_DIRECTORY ? 2 : 1,
-		.st_uid = options->has_uid ? options->uid : attr->has_owner ? attr->uid : fs->uid,
-		.st_gid = options->has_gid ? options->gid : attr->has_owner ? attr->gid : fs->gid,
+		.st_uid = options->has_uid ? options->uid :
+			  attr->has_owner  ? attr->uid :
+					     fs->uid,
+		.st_gid = options->has_gid ? options->gid :
+			  attr->has_owner  ? attr->gid :
+					     fs->gid,
 		.st_size = (off_t)attr->size,
-		.st_blocks = (blkcnt_t)(attr->size / 512 + (attr->size % 512 != 0)),
+		.st_blocks =
+			(blkcnt_t)(attr->size / 512 + (attr->size % 512 != 0)),
 		.st_blksize = BLOCK_SIZE,
-		.st_mtim = { .tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns },
+		.st_mtim = {.tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns},
 	};
 	ret->st_atim = ret->st_ctim = ret->st_mtim;
 }
 
-void attr_of_dir(const struct fs *fs, const struct tree_dir *dir, struct stat *ret)
+void attr_of_dir(const struct fs *fs, const struct tree_dir *dir,
+		 struct stat *ret)
 {
 	struct slot *slot = tree_slot(&fs->tree, atomic_load(&dir->slot));
 	uint64_t ino = ino_make(0, dir->index);
@@ -75,18 +82,19 @@ void attr_of_dir(const struct fs *fs, const struct tree_dir *dir, struct stat *r
 		.st_uid = fs->options->has_uid ? fs->options->uid : fs->uid,
 		.st_gid = fs->options->has_gid ? fs->options->gid : fs->gid,
 		.st_blksize = BLOCK_SIZE,
-		.st_mtim = { .tv_sec = fs->start_s },
+		.st_mtim = {.tv_sec = fs->start_s},
 	};
 	ret->st_atim = ret->st_ctim = ret->st_mtim;
 }
 
-/* An unopened dataset is shown by its directory of the tree, so that ls -l never
- * waits for a mirror; once open, by its snapshot's root. */
-void entry_of_dir(const struct fs *fs, const struct tree_dir *dir, struct fuse_entry_param *ret)
+/* An unopened dataset is shown by its directory of the tree, so that ls -l
+ * never waits for a mirror; once open, by its snapshot's root. */
+void entry_of_dir(const struct fs *fs, const struct tree_dir *dir,
+		  struct fuse_entry_param *ret)
 {
 	struct slot *slot = tree_slot(&fs->tree, atomic_load(&dir->slot));
 
-	*ret = (struct fuse_entry_param){ .attr_timeout = TIMEOUT_CURRENT };
+	*ret = (struct fuse_entry_param){.attr_timeout = TIMEOUT_CURRENT};
 	if (slot) {
 		ret->ino = ino_make(slot->index, 0);
 		attr_of_entry(fs, ret->ino, &slot->root, &ret->attr);
@@ -101,8 +109,9 @@ void entry_of_dir(const struct fs *fs, const struct tree_dir *dir, struct fuse_e
 
 uint64_t ino_of(const struct fs *fs, const struct slot *slot, uint64_t number)
 {
-	return number == 0 && fs->options->is_single ? FUSE_ROOT_ID :
-						       ino_make(slot->index, number);
+	return number == 0 && fs->options->is_single ?
+		       FUSE_ROOT_ID :
+		       ino_make(slot->index, number);
 }
 
 /* ---- lookup, getattr, readlink */
@@ -110,13 +119,15 @@ uint64_t ino_of(const struct fs *fs, const struct slot *slot, uint64_t number)
 static int lookup_in_tree(struct op *op, struct tree_dir *dir, struct err *err)
 {
 	struct tree_dir *child = tree_find(&op->fs->tree, dir, op->name);
-	struct fuse_entry_param entry = { .entry_timeout = TIMEOUT_TREE };
+	struct fuse_entry_param entry = {.entry_timeout = TIMEOUT_TREE};
 
 	if (child) {
-		/* an open dataset: what is current now? An unopened one stays so. */
+		/* an open dataset: what is current now? An unopened one stays
+		 * so. */
 		if (atomic_load(&child->slot)) {
 			struct slot *slot;
-			int r = tree_current(&op->fs->tree, child, &op->waiter, &slot, err);
+			int r = tree_current(&op->fs->tree, child, &op->waiter,
+					     &slot, err);
 
 			if (r == DATASET_PARKED)
 				return r;
@@ -129,7 +140,7 @@ static int lookup_in_tree(struct op *op, struct tree_dir *dir, struct err *err)
 
 static int run_lookup(struct op *op, struct err *err)
 {
-	struct fuse_entry_param entry = { 0 };
+	struct fuse_entry_param entry = {0};
 	struct entry_attr attr;
 	struct target target;
 	int r = op_target(op, &target, err);
@@ -138,11 +149,12 @@ static int run_lookup(struct op *op, struct err *err)
 		return r;
 	if (!target.slot)
 		return lookup_in_tree(op, target.dir, err);
-	r = snapshot_lookup(target.slot->snapshot, target.number, op->name, strlen(op->name),
-			    &op->waiter, &attr, err);
+	r = snapshot_lookup(target.slot->snapshot, target.number, op->name,
+			    strlen(op->name), &op->waiter, &attr, err);
 	entry.entry_timeout = target.dir ? TIMEOUT_CURRENT : TIMEOUT_SNAPSHOT;
 	if (r == -ENOENT) {
-		fuse_reply_entry(op->req, &entry); /* ino 0: not there, remember it */
+		fuse_reply_entry(op->req,
+				 &entry); /* ino 0: not there, remember it */
 		return 0;
 	}
 	if (r)
@@ -173,7 +185,8 @@ static int run_getattr(struct op *op, struct err *err)
 
 	if (r)
 		return r;
-	r = snapshot_getattr(target.slot->snapshot, target.number, &op->waiter, &attr, err);
+	r = snapshot_getattr(target.slot->snapshot, target.number, &op->waiter,
+			     &attr, err);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
 	attr_of_entry(op->fs, op->ino, &attr, &st);
@@ -181,14 +194,17 @@ static int run_getattr(struct op *op, struct err *err)
 	return 0;
 }
 
-static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+static void op_getattr(fuse_req_t req, fuse_ino_t ino,
+		       struct fuse_file_info *file)
 {
 	struct fs *fs = fs_of(req);
-	struct tree_dir *dir = ino_slot(ino) ? NULL : tree_get(&fs->tree, ino_number(ino));
+	struct tree_dir *dir =
+		ino_slot(ino) ? NULL : tree_get(&fs->tree, ino_number(ino));
 	struct stat st;
 
 	(void)file;
-	/* directories of the tree, the mount's root among them, answer at once */
+	/* directories of the tree, the mount's root among them, answer at once
+	 */
 	if (dir) {
 		attr_of_dir(fs, dir, &st);
 		fuse_reply_attr(req, &st, TIMEOUT_CURRENT);
@@ -206,8 +222,8 @@ static int run_readlink(struct op *op, struct err *err)
 	if (!r && !target.slot)
 		return -EINVAL;
 	if (!r)
-		r = snapshot_readlink(target.slot->snapshot, target.number, &op->waiter, &text,
-				      err);
+		r = snapshot_readlink(target.slot->snapshot, target.number,
+				      &op->waiter, &text, err);
 	if (r)
 		return r;
 	fuse_reply_readlink(op->req, text);
@@ -227,7 +243,8 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 	fuse_reply_none(req);
 }
 
-static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+static void op_forget_multi(fuse_req_t req, size_t count,
+			    struct fuse_forget_data *forgets)
 {
 	(void)count;
 	(void)forgets;
@@ -245,7 +262,8 @@ static int run_open(struct op *op, struct err *err)
 	if (!r && !target.slot)
 		return -EISDIR;
 	if (!r)
-		r = snapshot_getattr(target.slot->snapshot, target.number, &op->waiter, &attr, err);
+		r = snapshot_getattr(target.slot->snapshot, target.number,
+				     &op->waiter, &attr, err);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
 	if (attr.type == ENTRY_DIRECTORY)
@@ -277,8 +295,9 @@ static int run_read(struct op *op, struct err *err)
 	if (!r && !target.slot)
 		return -EISDIR;
 	if (!r)
-		r = snapshot_read(target.slot->snapshot, target.number, op->offset, op->size,
-				  &op->waiter, &result, err);
+		r = snapshot_read(target.slot->snapshot, target.number,
+				  op->offset, op->size, &op->waiter, &result,
+				  err);
 	if (r)
 		return r == -ENOENT ? -EIO : r;
 	r = read_reply(op->req, &result);
@@ -289,19 +308,22 @@ static int run_read(struct op *op, struct err *err)
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		    struct fuse_file_info *file)
 {
-	op_start(fs_of(req), req, run_read, ino, (uint64_t)offset, size, file, NULL);
+	op_start(fs_of(req), req, run_read, ino, (uint64_t)offset, size, file,
+		 NULL);
 }
 
-static void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+static void op_opendir(fuse_req_t req, fuse_ino_t ino,
+		       struct fuse_file_info *file)
 {
 	file->fh = 0;
-	/* The kernel may keep the listing of a snapshot's directory, not that of
-	 * a directory which stands for what is current. */
+	/* The kernel may keep the listing of a snapshot's directory, not that
+	 * of a directory which stands for what is current. */
 	file->keep_cache = file->cache_readdir = ino_slot(ino) != 0;
 	fuse_reply_open(req, file);
 }
 
-static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
+static void op_releasedir(fuse_req_t req, fuse_ino_t ino,
+			  struct fuse_file_info *file)
 {
 	(void)ino;
 	(void)file;
@@ -310,7 +332,8 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 
 /* ---- statfs: everything used, nothing free, never zero in total */
 
-static void add_totals(const struct slot *slot, uint64_t *bytes, uint64_t *entries)
+static void add_totals(const struct slot *slot, uint64_t *bytes,
+		       uint64_t *entries)
 {
 	if (slot) {
 		*bytes += snapshot_total_bytes(slot->snapshot);
@@ -324,13 +347,16 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	uint64_t bytes = 0, entries = 1;
 
 	if (ino_slot(ino)) {
-		add_totals(tree_slot(&fs->tree, ino_slot(ino)), &bytes, &entries);
+		add_totals(tree_slot(&fs->tree, ino_slot(ino)), &bytes,
+			   &entries);
 	} else {
 		for (size_t i = 0; i < fs->tree.dirs.count; i++) {
-			uint32_t slot = atomic_load(&fs->tree.dirs.items[i].slot);
+			uint32_t slot =
+				atomic_load(&fs->tree.dirs.items[i].slot);
 
 			if (slot)
-				add_totals(tree_slot(&fs->tree, slot), &bytes, &entries);
+				add_totals(tree_slot(&fs->tree, slot), &bytes,
+					   &entries);
 		}
 	}
 	struct statvfs st = {
@@ -360,13 +386,16 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 	set_if_capable(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
 				     FUSE_CAP_ASYNC_DIO | FUSE_CAP_READDIRPLUS |
-				     FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
-				     FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+				     FUSE_CAP_READDIRPLUS_AUTO |
+				     FUSE_CAP_CACHE_SYMLINKS |
+				     FUSE_CAP_SPLICE_WRITE |
+				     FUSE_CAP_SPLICE_MOVE);
 	/* requests are small, and nothing changes behind the kernel's back */
 	unset(conn, FUSE_CAP_SPLICE_READ | FUSE_CAP_AUTO_INVAL_DATA);
 	conn->max_read = MOUNT_READ_BYTES;
-	/* Stuck requests count here until they fail: 500 readers of a silent mirror,
-	 * each with a readahead window of 8 requests, must leave room for others. */
+	/* Stuck requests count here until they fail: 500 readers of a silent
+	 * mirror, each with a readahead window of 8 requests, must leave room
+	 * for others. */
 	conn->max_background = 16384;
 	conn->congestion_threshold = 12288;
 	atomic_store(&fs->is_initialized, true);

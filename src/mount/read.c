@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer to a read. Bytes of cache files are spliced: one copy, in the kernel.
- * Measured with a warm cache file, CPU of the process per GiB: spliced 0.27 s, read
- * and written 0.37 s; at 1 MiB a reply no longer fits into the largest
- * pipe and costs 0.6 s, which is why reads are limited to MOUNT_READ_BYTES. SPLICE_MOVE
- * made no difference. What is in memory, alone or in part, is copied.
+ * The answer to a read. Bytes of cache files are spliced: one copy, in the
+ * kernel. Measured with a warm cache file, CPU of the process per GiB: spliced
+ * 0.27 s, read and written 0.37 s; at 1 MiB a reply no longer fits into the
+ * largest pipe and costs 0.6 s, which is why reads are limited to
+ * MOUNT_READ_BYTES. SPLICE_MOVE made no difference. What is in memory, alone or
+ * in part, is copied.
  */
 #include <config.h>
 
@@ -52,8 +53,8 @@ static char *copy_buffer_get(void)
 	return copy_buffer;
 }
 
-/* A file that is shorter than was promised (somebody cut it) would become a short
- * answer, which the kernel takes for the end of the file. */
+/* A file that is shorter than was promised (somebody cut it) would become a
+ * short answer, which the kernel takes for the end of the file. */
 static bool is_whole(const struct read_piece *piece)
 {
 	struct stat st;
@@ -70,7 +71,7 @@ static int reply_spliced(fuse_req_t req, const struct read_result *result)
 			  READ_PIECES_MAX * sizeof(struct fuse_buf)];
 	} bufs;
 
-	bufs.vec = (struct fuse_bufvec){ .count = result->count };
+	bufs.vec = (struct fuse_bufvec){.count = result->count};
 	for (unsigned i = 0; i < result->count; i++) {
 		const struct read_piece *piece = &result->pieces[i];
 
@@ -78,7 +79,8 @@ static int reply_spliced(fuse_req_t req, const struct read_result *result)
 			return -EIO;
 		bufs.vec.buf[i] = (struct fuse_buf){
 			.size = piece->len,
-			.flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK | FUSE_BUF_FD_RETRY,
+			.flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK |
+				 FUSE_BUF_FD_RETRY,
 			.fd = piece->fd,
 			.pos = (off_t)piece->fd_offset,
 		};
@@ -104,7 +106,8 @@ static int reply_copied(fuse_req_t req, const struct read_result *result)
 			buffer = copy_buffer_get();
 		if (!buffer || used + piece->len > COPY_BYTES_MAX)
 			return -ENOMEM;
-		ssize_t n = pread_full(piece->fd, buffer + used, piece->len, piece->fd_offset);
+		ssize_t n = pread_full(piece->fd, buffer + used, piece->len,
+				       piece->fd_offset);
 		if (n != (ssize_t)piece->len)
 			return n < 0 ? (int)n : -EIO;
 		iov[i].iov_base = buffer + used;
@@ -120,5 +123,6 @@ int read_reply(fuse_req_t req, const struct read_result *result)
 
 	for (unsigned i = 0; i < result->count; i++)
 		is_all_files = is_all_files && result->pieces[i].fd >= 0;
-	return is_all_files ? reply_spliced(req, result) : reply_copied(req, result);
+	return is_all_files ? reply_spliced(req, result) :
+			      reply_copied(req, result);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listings. A directory offset is how many names came before: it can be resumed in
- * any order, by any process, on any descriptor. In a directory that stands for what
- * is current it also carries the slot, so that a listing begun before a new
- * snapshot goes on in its own.
+ * Listings. A directory offset is how many names came before: it can be resumed
+ * in any order, by any process, on any descriptor. In a directory that stands
+ * for what is current it also carries the slot, so that a listing begun before
+ * a new snapshot goes on in its own.
  *
  *     slot (16 bits) | names before, "." and ".." among them (44 bits)
  */
@@ -32,16 +32,18 @@ struct listing {
 	size_t size, used;
 };
 
-static bool add(struct listing *listing, const char *name, const struct fuse_entry_param *entry,
-		uint64_t index)
+static bool add(struct listing *listing, const char *name,
+		const struct fuse_entry_param *entry, uint64_t index)
 {
 	fuse_req_t req = listing->op->req;
 	off_t next = (off_t)(listing->tag | (index + 1));
 	char *at = listing->buf + listing->used;
 	size_t left = listing->size - listing->used;
 	size_t need = listing->is_plus ?
-			      fuse_add_direntry_plus(req, at, left, name, entry, next) :
-			      fuse_add_direntry(req, at, left, name, &entry->attr, next);
+			      fuse_add_direntry_plus(req, at, left, name, entry,
+						     next) :
+			      fuse_add_direntry(req, at, left, name,
+						&entry->attr, next);
 
 	if (need > left)
 		return false;
@@ -49,11 +51,12 @@ static bool add(struct listing *listing, const char *name, const struct fuse_ent
 	return true;
 }
 
-static bool add_dot(struct listing *listing, const char *name, uint64_t ino, uint64_t index)
+static bool add_dot(struct listing *listing, const char *name, uint64_t ino,
+		    uint64_t index)
 {
 	/* ino 0 in the entry: no look-up is counted for it */
 	struct fuse_entry_param entry = {
-		.attr = { .st_ino = ino, .st_mode = S_IFDIR },
+		.attr = {.st_ino = ino, .st_mode = S_IFDIR},
 	};
 
 	return add(listing, name, &entry, index);
@@ -71,8 +74,8 @@ static int parent_ino(struct listing *listing, uint64_t *ret, struct err *err)
 		*ret = ino_make(0, dir->parent);
 		return 0;
 	}
-	int r = snapshot_parent(target->slot->snapshot, target->number, &listing->op->waiter,
-				&parent, err);
+	int r = snapshot_parent(target->slot->snapshot, target->number,
+				&listing->op->waiter, &parent, err);
 	if (r)
 		return r;
 	*ret = ino_of(listing->op->fs, target->slot, parent);
@@ -113,15 +116,16 @@ static void add_tree_names(struct listing *listing)
 	}
 }
 
-static bool add_name(void *arg, const char *name, size_t name_len, const struct entry_attr *attr,
-		     uint64_t index)
+static bool add_name(void *arg, const char *name, size_t name_len,
+		     const struct entry_attr *attr, uint64_t index)
 {
 	struct listing *listing = arg;
 	struct slot *slot = listing->target.slot;
 	struct fuse_entry_param entry = {
 		.ino = ino_make(slot->index, attr->number),
 		.attr_timeout = TIMEOUT_SNAPSHOT,
-		.entry_timeout = listing->target.dir ? TIMEOUT_CURRENT : TIMEOUT_SNAPSHOT,
+		.entry_timeout = listing->target.dir ? TIMEOUT_CURRENT :
+						       TIMEOUT_SNAPSHOT,
 	};
 	char text[LIMIT_NAME_BYTES + 1];
 
@@ -146,8 +150,9 @@ static int add_snapshot_names(struct listing *listing, struct err *err)
 	while (!is_end) {
 		uint64_t before = listing->index;
 		int r = snapshot_list(target->slot->snapshot, target->number,
-				      listing->index - DOTS, &listing->op->waiter, add_name,
-				      listing, &is_end, err);
+				      listing->index - DOTS,
+				      &listing->op->waiter, add_name, listing,
+				      &is_end, err);
 		if (r)
 			return r;
 		if (listing->used || listing->index == before)
@@ -167,7 +172,8 @@ static int listing_target(struct listing *listing, struct err *err)
 			.dir = tree_get(&op->fs->tree, ino_number(op->ino)),
 			.slot = tree_slot(&op->fs->tree, slot),
 		};
-		if (!listing->target.slot || listing->target.slot->dir != listing->target.dir)
+		if (!listing->target.slot ||
+		    listing->target.slot->dir != listing->target.dir)
 			return err_set(err, EINVAL, "unknown directory offset");
 	} else {
 		int r = op_target(op, &listing->target, err);
@@ -176,15 +182,18 @@ static int listing_target(struct listing *listing, struct err *err)
 			return r;
 	}
 	if (listing->target.dir && listing->target.slot)
-		listing->tag = (uint64_t)listing->target.slot->index << OFFSET_SLOT_SHIFT;
+		listing->tag = (uint64_t)listing->target.slot->index
+			       << OFFSET_SLOT_SHIFT;
 	return 0;
 }
 
 static int list(struct op *op, bool is_plus, struct err *err)
 {
-	size_t size = op->size < LISTING_BYTES_MAX ? op->size : LISTING_BYTES_MAX;
+	size_t size =
+		op->size < LISTING_BYTES_MAX ? op->size : LISTING_BYTES_MAX;
 	_cleanup_free_ char *buf = malloc(size);
-	struct listing listing = { .op = op, .is_plus = is_plus, .buf = buf, .size = size };
+	struct listing listing = {
+		.op = op, .is_plus = is_plus, .buf = buf, .size = size};
 
 	if (!buf)
 		return -ENOMEM;
@@ -215,14 +224,14 @@ void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		struct fuse_file_info *file)
 {
 	(void)file;
-	op_start(fuse_req_userdata(req), req, run_readdir, ino, (uint64_t)offset, size, NULL,
-		 NULL);
+	op_start(fuse_req_userdata(req), req, run_readdir, ino,
+		 (uint64_t)offset, size, NULL, NULL);
 }
 
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		    struct fuse_file_info *file)
 {
 	(void)file;
-	op_start(fuse_req_userdata(req), req, run_readdirplus, ino, (uint64_t)offset, size, NULL,
-		 NULL);
+	op_start(fuse_req_userdata(req), req, run_readdirplus, ino,
+		 (uint64_t)offset, size, NULL, NULL);
 }

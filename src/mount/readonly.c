@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations that would change something. The kernel refuses them by itself on a
- * read-only mount; a session on a descriptor that somebody else mounted may not
- * be one. copy_file_range is left out: after one ENOSYS the kernel copies by reading.
+ * Operations that would change something. The kernel refuses them by itself on
+ * a read-only mount; a session on a descriptor that somebody else mounted may
+ * not be one. copy_file_range is left out: after one ENOSYS the kernel copies
+ * by reading.
  */
 #include <config.h>
 
@@ -30,7 +31,8 @@ void op_mkdir(fuse_req_t req, fuse_ino_t parent UNUSED, const char *name UNUSED,
 	fuse_reply_err(req, EROFS);
 }
 
-void op_unlink(fuse_req_t req, fuse_ino_t parent UNUSED, const char *name UNUSED)
+void op_unlink(fuse_req_t req, fuse_ino_t parent UNUSED,
+	       const char *name UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
@@ -40,45 +42,49 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent UNUSED, const char *name UNUSED)
 	fuse_reply_err(req, EROFS);
 }
 
-void op_symlink(fuse_req_t req, const char *link UNUSED, fuse_ino_t parent UNUSED,
-		const char *name UNUSED)
+void op_symlink(fuse_req_t req, const char *link UNUSED,
+		fuse_ino_t parent UNUSED, const char *name UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
 
-void op_rename(fuse_req_t req, fuse_ino_t parent UNUSED, const char *name UNUSED,
-	       fuse_ino_t new_parent UNUSED, const char *new_name UNUSED,
-	       unsigned int flags UNUSED)
+void op_rename(fuse_req_t req, fuse_ino_t parent UNUSED,
+	       const char *name UNUSED, fuse_ino_t new_parent UNUSED,
+	       const char *new_name UNUSED, unsigned int flags UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
 
-void op_link(fuse_req_t req, fuse_ino_t ino UNUSED, fuse_ino_t new_parent UNUSED,
-	     const char *new_name UNUSED)
+void op_link(fuse_req_t req, fuse_ino_t ino UNUSED,
+	     fuse_ino_t new_parent UNUSED, const char *new_name UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
 
-void op_create(fuse_req_t req, fuse_ino_t parent UNUSED, const char *name UNUSED,
-	       mode_t mode UNUSED, struct fuse_file_info *file UNUSED)
+void op_create(fuse_req_t req, fuse_ino_t parent UNUSED,
+	       const char *name UNUSED, mode_t mode UNUSED,
+	       struct fuse_file_info *file UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino UNUSED, const char *data UNUSED,
-	      size_t size UNUSED, off_t offset UNUSED, struct fuse_file_info *file UNUSED)
+	      size_t size UNUSED, off_t offset UNUSED,
+	      struct fuse_file_info *file UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
 
-void op_write_buf(fuse_req_t req, fuse_ino_t ino UNUSED, struct fuse_bufvec *data UNUSED,
-		  off_t offset UNUSED, struct fuse_file_info *file UNUSED)
+void op_write_buf(fuse_req_t req, fuse_ino_t ino UNUSED,
+		  struct fuse_bufvec *data UNUSED, off_t offset UNUSED,
+		  struct fuse_file_info *file UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
 
-void op_fallocate(fuse_req_t req, fuse_ino_t ino UNUSED, int mode UNUSED, off_t offset UNUSED,
-		  off_t length UNUSED, struct fuse_file_info *file UNUSED)
+void op_fallocate(fuse_req_t req, fuse_ino_t ino UNUSED, int mode UNUSED,
+		  off_t offset UNUSED, off_t length UNUSED,
+		  struct fuse_file_info *file UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
@@ -89,14 +95,17 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino UNUSED, const char *name UNUSED,
 	fuse_reply_err(req, EROFS);
 }
 
-void op_removexattr(fuse_req_t req, fuse_ino_t ino UNUSED, const char *name UNUSED)
+void op_removexattr(fuse_req_t req, fuse_ino_t ino UNUSED,
+		    const char *name UNUSED)
 {
 	fuse_reply_err(req, EROFS);
 }
 
-void op_ioctl(fuse_req_t req, fuse_ino_t ino UNUSED, unsigned int command UNUSED,
-	      void *arg UNUSED, struct fuse_file_info *file UNUSED, unsigned flags UNUSED,
-	      const void *in UNUSED, size_t in_size UNUSED, size_t out_size UNUSED)
+void op_ioctl(fuse_req_t req, fuse_ino_t ino UNUSED,
+	      unsigned int command UNUSED, void *arg UNUSED,
+	      struct fuse_file_info *file UNUSED, unsigned flags UNUSED,
+	      const void *in UNUSED, size_t in_size UNUSED,
+	      size_t out_size UNUSED)
 {
 	fuse_reply_err(req, ENOTTY);
 }

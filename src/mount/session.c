@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The descriptor, the mount(2), and the workers. Root mounts by itself: no setuid
- * program is needed and AppArmor's profile of fusermount3 does not apply. The
- * workers are ours and fixed in number: since no request waits in one, a few are enough,
- * and none is ever started or ended on the way. clone_fd is off: a request taken through a
- * clone dies with the process.
+ * The descriptor, the mount(2), and the workers. Root mounts by itself: no
+ * setuid program is needed and AppArmor's profile of fusermount3 does not
+ * apply. The workers are ours and fixed in number: since no request waits in
+ * one, a few are enough, and none is ever started or ended on the way. clone_fd
+ * is off: a request taken through a clone dies with the process.
  */
 #include <config.h>
 
@@ -47,10 +47,12 @@ static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
 	struct session *session = session_of(userdata);
 	ssize_t n = read(fd, buf, size);
 
-	if (n < 8 || atomic_load_explicit(&session->has_init, memory_order_relaxed))
+	if (n < 8 ||
+	    atomic_load_explicit(&session->has_init, memory_order_relaxed))
 		return n;
 	/* fuse_in_header: length, opcode */
-	if (load_le32((uint8_t *)buf + 4) == FUSE_OPCODE_INIT && n <= SESSION_INIT_BYTES) {
+	if (load_le32((uint8_t *)buf + 4) == FUSE_OPCODE_INIT &&
+	    n <= SESSION_INIT_BYTES) {
 		memcpy(session->init, buf, (size_t)n);
 		session->init_len = (size_t)n;
 		atomic_store(&session->has_init, true);
@@ -58,14 +60,16 @@ static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
 	return n;
 }
 
-static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
+static ssize_t session_writev(int fd, struct iovec *iov, int count,
+			      void *userdata)
 {
 	(void)userdata;
 	return writev(fd, iov, count);
 }
 
-static ssize_t session_splice_send(int from, off_t *from_offset, int to, off_t *to_offset,
-				   size_t len, unsigned int flags, void *userdata)
+static ssize_t session_splice_send(int from, off_t *from_offset, int to,
+				   off_t *to_offset, size_t len,
+				   unsigned int flags, void *userdata)
 {
 	(void)userdata;
 	return splice(from, from_offset, to, to_offset, len, flags);
@@ -97,11 +101,12 @@ static char *helper_options(const struct mount_options *options)
 	struct buf buf;
 
 	buf_init(&buf, OPTIONS_BYTES_MAX);
-	int r = buf_printf(&buf, "ro,nosuid,nodev,default_permissions,subtype=larder,max_read=%u%s%s%s,fsname=",
-			   MOUNT_READ_BYTES,
-			   options->noexec ? ",noexec" : "",
-			   options->allow_other ? ",allow_other" : "",
-			   options->allow_root ? ",allow_root" : "");
+	int r = buf_printf(
+		&buf,
+		"ro,nosuid,nodev,default_permissions,subtype=larder,max_read=%u%s%s%s,fsname=",
+		MOUNT_READ_BYTES, options->noexec ? ",noexec" : "",
+		options->allow_other ? ",allow_other" : "",
+		options->allow_root ? ",allow_root" : "");
 	if (r == 0)
 		r = append_escaped(&buf, options->source);
 	if (r == 0)
@@ -116,22 +121,26 @@ static char *helper_options(const struct mount_options *options)
 int session_open(struct session *session, struct fs *fs, struct err *err)
 {
 	_cleanup_free_ char *options = helper_options(fs->options);
-	char *argv[] = { "larder", "-o", options, NULL };
+	char *argv[] = {"larder", "-o", options, NULL};
 	struct fuse_args args = FUSE_ARGS_INIT(3, argv);
 
-	*session = (struct session){ .fd = -1, .end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
+	*session = (struct session){
+		.fd = -1, .end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	if (!options || session->end_fd < 0)
 		return err_set(err, ENOMEM, "out of memory");
 	fs->session = session;
-	session->fuse = fuse_session_new(&args, &mount_ops, sizeof(mount_ops), fs);
+	session->fuse =
+		fuse_session_new(&args, &mount_ops, sizeof(mount_ops), fs);
 	fuse_opt_free_args(&args);
 	if (!session->fuse)
-		return err_set(err, EINVAL, "libfuse refused the mount options");
+		return err_set(err, EINVAL,
+			       "libfuse refused the mount options");
 	return 0;
 }
 
-static int mount_by_call(struct session *session, const struct mount_options *options,
-			 const char *path, struct err *err)
+static int mount_by_call(struct session *session,
+			 const struct mount_options *options, const char *path,
+			 struct err *err)
 {
 	unsigned long flags = MS_RDONLY | MS_NOSUID | MS_NODEV |
 			      (options->noexec ? MS_NOEXEC : 0);
@@ -139,35 +148,48 @@ static int mount_by_call(struct session *session, const struct mount_options *op
 	_cleanup_close_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
-		return err_set(err, errno, "cannot open '/dev/fuse': %s%s", strerror(errno),
-			       errno == ENOENT || errno == ENXIO || errno == ENODEV ?
+		return err_set(err, errno, "cannot open '/dev/fuse': %s%s",
+			       strerror(errno),
+			       errno == ENOENT || errno == ENXIO ||
+					       errno == ENODEV ?
 				       " (load the module: modprobe fuse)" :
 				       "");
-	if (asprintf(&data, "fd=%d,rootmode=40000,max_read=%u,user_id=%u,group_id=%u,default_permissions%s%s%s",
-		     fd, MOUNT_READ_BYTES, (unsigned)geteuid(), (unsigned)getegid(),
-		     options->allow_other || options->allow_root ? ",allow_other" : "",
-		     options->context ? "," : "", options->context ? options->context : "") < 0)
+	if (asprintf(
+		    &data,
+		    "fd=%d,rootmode=40000,max_read=%u,user_id=%u,group_id=%u,default_permissions%s%s%s",
+		    fd, MOUNT_READ_BYTES, (unsigned)geteuid(),
+		    (unsigned)getegid(),
+		    options->allow_other || options->allow_root ?
+			    ",allow_other" :
+			    "",
+		    options->context ? "," : "",
+		    options->context ? options->context : "") < 0)
 		return err_set(err, ENOMEM, "out of memory");
 	if (mount(options->source, path, "fuse.larder", flags, data) < 0)
-		return err_set(err, errno, "cannot mount at '%s': %s", path, strerror(errno));
+		return err_set(err, errno, "cannot mount at '%s': %s", path,
+			       strerror(errno));
 	session->fd = steal_fd(&fd);
 	return 0;
 }
 
-static int mount_by_helper(struct session *session, const char *path, struct err *err)
+static int mount_by_helper(struct session *session, const char *path,
+			   struct err *err)
 {
 	if (fuse_session_mount(session->fuse, path) < 0)
-		return err_set(err, EPERM,
-			       "fusermount3 could not mount at '%s'; is the package fuse3 installed, the directory yours%s?",
-			       path, access("/sys/module/apparmor", F_OK) == 0 ?
-					     ", and allowed by AppArmor (/etc/apparmor.d/local/fusermount3)" :
-					     "");
+		return err_set(
+			err, EPERM,
+			"fusermount3 could not mount at '%s'; is the package fuse3 installed, the directory yours%s?",
+			path,
+			access("/sys/module/apparmor", F_OK) == 0 ?
+				", and allowed by AppArmor (/etc/apparmor.d/local/fusermount3)" :
+				"");
 	session->fd = fuse_session_fd(session->fuse);
 	session->is_by_helper = true;
 	return 0;
 }
 
-int session_mount(struct session *session, const struct mount_options *options, struct err *err)
+int session_mount(struct session *session, const struct mount_options *options,
+		  struct err *err)
 {
 	int given = mountpoint_fd(options->mountpoint), r = 0;
 
@@ -177,10 +199,12 @@ int session_mount(struct session *session, const struct mount_options *options, 
 			return err_set(err, errno, "'%s' is no open descriptor",
 				       options->mountpoint);
 	} else {
-		r = mountpoint_resolve(options->mountpoint, &session->mountpoint, err);
+		r = mountpoint_resolve(options->mountpoint,
+				       &session->mountpoint, err);
 		if (r < 0)
 			return r;
-		r = geteuid() == 0 ? mount_by_call(session, options, session->mountpoint, err) :
+		r = geteuid() == 0 ? mount_by_call(session, options,
+						   session->mountpoint, err) :
 				     -EPERM;
 		if (r == -EPERM)
 			r = mount_by_helper(session, session->mountpoint, err);
@@ -196,7 +220,7 @@ int session_mount(struct session *session, const struct mount_options *options, 
 static void *work(void *arg)
 {
 	struct session *session = arg;
-	struct fuse_buf buf = { 0 };
+	struct fuse_buf buf = {0};
 	uint64_t one = 1;
 
 	while (!fuse_session_exited(session->fuse)) {
@@ -221,7 +245,8 @@ static void on_wake_signal(int number)
 
 int session_start(struct session *session, struct err *err)
 {
-	struct sigaction action = { .sa_handler = on_wake_signal }; /* no SA_RESTART */
+	struct sigaction action = {.sa_handler =
+					   on_wake_signal}; /* no SA_RESTART */
 	unsigned count = (unsigned)get_nprocs();
 	sigset_t wake, old;
 	int r = 0;
@@ -233,16 +258,19 @@ int session_start(struct session *session, struct err *err)
 	sigaddset(&wake, WAKE_SIGNAL);
 	pthread_sigmask(SIG_UNBLOCK, &wake, &old);
 	while (r == 0 && session->thread_count < count) {
-		r = pthread_create(&session->threads[session->thread_count], NULL, work, session);
+		r = pthread_create(&session->threads[session->thread_count],
+				   NULL, work, session);
 		if (r == 0)
 			session->thread_count++;
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return session->thread_count ? 0 :
-				       err_set(err, r, "cannot start threads: %s", strerror(r));
+	return session->thread_count ?
+		       0 :
+		       err_set(err, r, "cannot start threads: %s", strerror(r));
 }
 
-/* A worker may sit in its read, or be about to: it is woken until it is gone. */
+/* A worker may sit in its read, or be about to: it is woken until it is gone.
+ */
 static void join(pthread_t thread)
 {
 	struct timespec until;
@@ -265,9 +293,10 @@ void session_stop(struct session *session)
 		bool is_ours = false;
 
 		/* gone already when an unmount is why we stop */
-		if (mountinfo_find(session->mountpoint, &is_ours, NULL) > 0 && is_ours &&
-		    atomic_load(&session->ended_count) == 0)
-			umount2(session->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
+		if (mountinfo_find(session->mountpoint, &is_ours, NULL) > 0 &&
+		    is_ours && atomic_load(&session->ended_count) == 0)
+			umount2(session->mountpoint,
+				MNT_DETACH | UMOUNT_NOFOLLOW);
 	}
 	while (session->thread_count)
 		join(session->threads[--session->thread_count]);
@@ -282,5 +311,5 @@ void session_close(struct session *session)
 	if (session->end_fd >= 0)
 		close(session->end_fd);
 	free(session->mountpoint);
-	*session = (struct session){ .fd = -1, .end_fd = -1 };
+	*session = (struct session){.fd = -1, .end_fd = -1};
 }

@@ -8,18 +8,18 @@
 #include "mount/op.h"
 
 /*
- * The conversation with the kernel over one descriptor of /dev/fuse, wherever it came
- * from. The first request (INIT) is kept as it was read: a later process that is
- * handed the descriptor needs it to begin.
+ * The conversation with the kernel over one descriptor of /dev/fuse, wherever
+ * it came from. The first request (INIT) is kept as it was read: a later
+ * process that is handed the descriptor needs it to begin.
  */
 #define SESSION_THREADS_MAX 8
 #define SESSION_INIT_BYTES 256 /* header and body of INIT have 104 */
 
 struct session {
 	struct fuse_session *fuse;
-	int fd;               /* owned by fuse */
-	char *mountpoint;     /* NULL: somebody else mounted it */
-	bool is_by_helper;    /* fusermount3 mounted it */
+	int fd;		   /* owned by fuse */
+	char *mountpoint;  /* NULL: somebody else mounted it */
+	bool is_by_helper; /* fusermount3 mounted it */
 	uint8_t init[SESSION_INIT_BYTES];
 	size_t init_len;
 	_Atomic bool has_init;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Directories above the datasets, and the slots. A slot keeps its snapshot for the
- * life of the mount: the kernel may hold inode numbers of it as long as it likes, and
- * a snapshot at rest costs a few kilobytes. When all numbers are used the mount stays
- * on its last snapshot: after 65,535 changes of content a remount is due.
+ * Directories above the datasets, and the slots. A slot keeps its snapshot for
+ * the life of the mount: the kernel may hold inode numbers of it as long as it
+ * likes, and a snapshot at rest costs a few kilobytes. When all numbers are
+ * used the mount stays on its last snapshot: after 65,535 changes of content a
+ * remount is due.
  */
 #include <config.h>
 
@@ -19,10 +20,11 @@
 
 int tree_init(struct tree *tree, struct err *err)
 {
-	*tree = (struct tree){ .slot_count = 1 };
+	*tree = (struct tree){.slot_count = 1};
 	/* only the pages in use take memory */
-	void *slots = mmap(NULL, SLOTS_MAX * sizeof(*tree->slots), PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *slots = mmap(NULL, SLOTS_MAX * sizeof(*tree->slots),
+			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
 	if (slots == MAP_FAILED)
 		return err_set(err, ENOMEM, "out of memory");
 	tree->slots = slots;
@@ -54,7 +56,7 @@ void tree_release(struct tree *tree)
 	vec_release(&tree->dirs);
 	munmap(tree->slots, SLOTS_MAX * sizeof(*tree->slots));
 	pthread_mutex_destroy(&tree->lock);
-	*tree = (struct tree){ 0 };
+	*tree = (struct tree){0};
 }
 
 struct tree_dir *tree_get(struct tree *tree, uint64_t index)
@@ -71,7 +73,8 @@ static uint32_t child_position(struct tree *tree, const struct tree_dir *dir,
 	*ret_found = false;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		const char *other = tree->dirs.items[dir->children[middle]].name;
+		const char *other =
+			tree->dirs.items[dir->children[middle]].name;
 		int order = strncmp(name, other, len);
 
 		if (order == 0 && other[len])
@@ -86,16 +89,18 @@ static uint32_t child_position(struct tree *tree, const struct tree_dir *dir,
 	return low;
 }
 
-struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir, const char *name)
+struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir,
+			   const char *name)
 {
 	bool found;
-	uint32_t position = child_position(tree, dir, name, strlen(name), &found);
+	uint32_t position =
+		child_position(tree, dir, name, strlen(name), &found);
 
 	return found ? &tree->dirs.items[dir->children[position]] : NULL;
 }
 
-static int child_add(struct tree *tree, uint32_t parent, uint32_t position, const char *name,
-		     size_t len)
+static int child_add(struct tree *tree, uint32_t parent, uint32_t position,
+		     const char *name, size_t len)
 {
 	uint32_t index = (uint32_t)tree->dirs.count;
 	_cleanup_free_ char *copy = strndup(name, len);
@@ -122,7 +127,8 @@ static int child_add(struct tree *tree, uint32_t parent, uint32_t position, cons
 	return 0;
 }
 
-int tree_add(struct tree *tree, const char *path, struct dataset *dataset, struct err *err)
+int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
+	     struct err *err)
 {
 	uint32_t at = 0;
 
@@ -131,10 +137,12 @@ int tree_add(struct tree *tree, const char *path, struct dataset *dataset, struc
 		bool found;
 
 		if (tree->dirs.items[at].dataset)
-			return err_set(err, EEXIST, "dataset '%s' lies inside dataset '%.*s'",
-				       path, (int)(part - path - 1), path);
-		uint32_t position = child_position(tree, &tree->dirs.items[at], part, len,
-						   &found);
+			return err_set(
+				err, EEXIST,
+				"dataset '%s' lies inside dataset '%.*s'", path,
+				(int)(part - path - 1), path);
+		uint32_t position = child_position(tree, &tree->dirs.items[at],
+						   part, len, &found);
 		if (!found && child_add(tree, at, position, part, len) < 0)
 			return err_set(err, ENOMEM, "out of memory");
 		at = tree->dirs.items[at].children[position];
@@ -143,48 +151,58 @@ int tree_add(struct tree *tree, const char *path, struct dataset *dataset, struc
 	}
 	struct tree_dir *dir = &tree->dirs.items[at];
 	if (dir->dataset)
-		return err_set(err, EEXIST, "dataset '%s' is configured twice", path);
+		return err_set(err, EEXIST, "dataset '%s' is configured twice",
+			       path);
 	if (dir->child_count)
-		return err_set(err, EEXIST, "dataset '%s/%s...' lies inside dataset '%s'", path,
-			       tree->dirs.items[dir->children[0]].name, path);
+		return err_set(err, EEXIST,
+			       "dataset '%s/%s...' lies inside dataset '%s'",
+			       path, tree->dirs.items[dir->children[0]].name,
+			       path);
 	dir->dataset = dataset;
 	return 0;
 }
 
 struct slot *tree_slot(const struct tree *tree, uint32_t index)
 {
-	return index < SLOTS_MAX ?
-		       atomic_load_explicit(&tree->slots[index], memory_order_acquire) :
-		       NULL;
+	return index < SLOTS_MAX ? atomic_load_explicit(&tree->slots[index],
+							memory_order_acquire) :
+				   NULL;
 }
 
 /* Takes the reference to the snapshot. */
 static struct slot *slot_make(struct tree *tree, struct tree_dir *dir,
-			      struct snapshot *snapshot, const struct entry_attr *root)
+			      struct snapshot *snapshot,
+			      const struct entry_attr *root)
 {
 	scoped_lock(&tree->lock);
 	for (uint32_t i = 1; i < tree->slot_count; i++) {
 		struct slot *slot = atomic_load(&tree->slots[i]);
 
-		if (slot->dir == dir && digest_equal(snapshot_digest(slot->snapshot),
-						     snapshot_digest(snapshot))) {
+		if (slot->dir == dir &&
+		    digest_equal(snapshot_digest(slot->snapshot),
+				 snapshot_digest(snapshot))) {
 			snapshot_unref(snapshot);
 			atomic_store(&dir->slot, slot->index);
 			return slot;
 		}
 	}
-	struct slot *slot = tree->slot_count < SLOTS_MAX ? malloc(sizeof(*slot)) : NULL;
+	struct slot *slot =
+		tree->slot_count < SLOTS_MAX ? malloc(sizeof(*slot)) : NULL;
 	if (!slot) {
 		snapshot_unref(snapshot);
-		log_limited(60000, log_error("no slot left: remount to see new content dataset=%s",
-					     dataset_name(dir->dataset)));
+		log_limited(
+			60000,
+			log_error(
+				"no slot left: remount to see new content dataset=%s",
+				dataset_name(dir->dataset)));
 		return tree_slot(tree, atomic_load(&dir->slot));
 	}
-	*slot = (struct slot){ .index = tree->slot_count++,
-			       .dir = dir,
-			       .snapshot = snapshot,
-			       .root = *root };
-	atomic_store_explicit(&tree->slots[slot->index], slot, memory_order_release);
+	*slot = (struct slot){.index = tree->slot_count++,
+			      .dir = dir,
+			      .snapshot = snapshot,
+			      .root = *root};
+	atomic_store_explicit(&tree->slots[slot->index], slot,
+			      memory_order_release);
 	atomic_store(&dir->slot, slot->index);
 	return slot;
 }

@@ -49,8 +49,8 @@ struct tree_dir {
 	uint32_t index, parent;
 	uint32_t *children; /* indexes, in the order of their names */
 	uint32_t child_count;
-	struct dataset *dataset;     /* NULL: only a directory */
-	_Atomic uint32_t slot;       /* of the current snapshot; 0: not opened yet */
+	struct dataset *dataset; /* NULL: only a directory */
+	_Atomic uint32_t slot; /* of the current snapshot; 0: not opened yet */
 };
 
 /* Written once, before it is published in the table. */
@@ -64,7 +64,7 @@ struct slot {
 struct tree {
 	VEC(struct tree_dir) dirs;
 	_Atomic(struct slot *) *slots; /* SLOTS_MAX; entry 0 is not used */
-	uint32_t slot_count;           /* guarded by lock */
+	uint32_t slot_count;	       /* guarded by lock */
 	pthread_mutex_t lock;
 };
 
@@ -73,9 +73,11 @@ int tree_init(struct tree *tree, struct err *err);
 void tree_release(struct tree *tree);
 /* "" puts the dataset at the root. -EEXIST when a name is there already or one
  * dataset would lie inside another. */
-int tree_add(struct tree *tree, const char *path, struct dataset *dataset, struct err *err);
+int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
+	     struct err *err);
 /* NULL if no such name or number. */
-struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir, const char *name);
+struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir,
+			   const char *name);
 struct tree_dir *tree_get(struct tree *tree, uint64_t index);
 
 /* Without a lock; NULL for a number that was never given. */

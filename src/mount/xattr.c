@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Extended attributes. Names that ls, cp and the security modules probe on every
- * file are answered here without a look at the snapshot. A dataset that is not open
- * yet is not opened by a probe: its directory tells its state and the last reason.
+ * Extended attributes. Names that ls, cp and the security modules probe on
+ * every file are answered here without a look at the snapshot. A dataset that
+ * is not open yet is not opened by a probe: its directory tells its state and
+ * the last reason.
  */
 #include <config.h>
 
@@ -16,7 +17,8 @@
 #include "mount/internal.h"
 #include "mount/op.h"
 
-static void reply_value(fuse_req_t req, const void *value, size_t len, size_t size)
+static void reply_value(fuse_req_t req, const void *value, size_t len,
+			size_t size)
 {
 	if (size == 0)
 		fuse_reply_xattr(req, len);
@@ -38,12 +40,14 @@ static const char *state_name(enum dataset_state state)
 	return names[state];
 }
 
-/* The directory that stands for a dataset, opened or not, or its snapshot's root. */
+/* The directory that stands for a dataset, opened or not, or its snapshot's
+ * root. */
 static const struct tree_dir *dataset_dir(struct fs *fs, uint64_t ino)
 {
 	if (!ino_slot(ino))
 		return tree_get(&fs->tree, ino_number(ino));
-	struct slot *slot = ino_number(ino) ? NULL : tree_slot(&fs->tree, ino_slot(ino));
+	struct slot *slot =
+		ino_number(ino) ? NULL : tree_slot(&fs->tree, ino_slot(ino));
 	return slot ? slot->dir : NULL;
 }
 
@@ -76,8 +80,9 @@ static int run_getxattr(struct op *op, struct err *err)
 	if (!r && !target.slot)
 		return -ENODATA;
 	if (!r)
-		r = snapshot_xattr_get(target.slot->snapshot, target.number, op->name,
-				       &op->waiter, &value, &len, err);
+		r = snapshot_xattr_get(target.slot->snapshot, target.number,
+				       op->name, &op->waiter, &value, &len,
+				       err);
 	if (r)
 		return r == -ENOENT ? -ENODATA : r;
 	reply_value(op->req, value, len, op->size);
@@ -100,7 +105,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	} else if (ino == FUSE_ROOT_ID && strcmp(name, MOUNT_PID_XATTR) == 0) {
 		snprintf(pid, sizeof(pid), "%d", (int)getpid());
 		reply_value(req, pid, strlen(pid), size);
-	} else if ((dir = dataset_dir(fs, ino)) && (value = dir_value(dir, name, &info))) {
+	} else if ((dir = dataset_dir(fs, ino)) &&
+		   (value = dir_value(dir, name, &info))) {
 		reply_value(req, value, strlen(value), size);
 	} else if (dir && is_unopened(dir)) {
 		fuse_reply_err(req, ENODATA);
@@ -121,8 +127,8 @@ static int run_listxattr(struct op *op, struct err *err)
 		return 0;
 	}
 	if (!r)
-		r = snapshot_xattr_list(target.slot->snapshot, target.number, &op->waiter, &names,
-					&len, err);
+		r = snapshot_xattr_list(target.slot->snapshot, target.number,
+					&op->waiter, &names, &len, err);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
 	reply_value(op->req, names, len, op->size);
@@ -147,7 +153,8 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 		len = sizeof(MOUNT_STATE_XATTR);
 	}
 	if (dir_value(dir, MOUNT_ERROR_XATTR, &info)) {
-		memcpy(names + len, MOUNT_ERROR_XATTR, sizeof(MOUNT_ERROR_XATTR));
+		memcpy(names + len, MOUNT_ERROR_XATTR,
+		       sizeof(MOUNT_ERROR_XATTR));
 		len += sizeof(MOUNT_ERROR_XATTR);
 	}
 	reply_value(req, names, len, size);
