@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flights and waiters by themselves: one flight per key, one wake per wait,
+ * failures remembered for a second; and the table of objects. */
+#include <config.h>
+
+#undef NDEBUG
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/io.h"
+#include "dataset/node.h"
+#include "dataset/pool.h"
+#include "dataset/recent.h"
+
+struct counted {
+	struct waiter waiter; /* first */
+	atomic_int woken;
+};
+
+static void count_wake(struct waiter *waiter)
+{
+	atomic_fetch_add(&((struct counted *)waiter)->woken, 1);
+}
+
+static struct node *open_node(uint32_t timeout_ms)
+{
+	struct node_options options = { .timeout_ms = timeout_ms };
+	struct node *node;
+
+	assert_int_equal(node_open(&options, &node, NULL), 0);
+	return node;
+}
+
+static struct object_key key_of(unsigned n)
+{
+	struct object_key key = { .kind = OBJECT_RECIPE };
+
+	digest_sha256(&n, sizeof(n), &key.digest);
+	return key;
+}
+
+static bool wait_for(atomic_int *value, int wanted, unsigned ms)
+{
+	for (unsigned i = 0; i < ms && atomic_load(value) != wanted; i++)
+		usleep(1000);
+	return atomic_load(value) == wanted;
+}
+
+static void there_is_one_flight_for_a_key(void **state)
+{
+	struct node *node = open_node(1000);
+	struct object_key key = key_of(1);
+	struct flight *a, *b;
+	bool is_new;
+
+	(void)state;
+	assert_null(flight_find(node->flights, &key));
+	a = flight_get(node->flights, &key, &is_new);
+	assert_true(is_new);
+	b = flight_get(node->flights, &key, &is_new);
+	assert_false(is_new);
+	assert_ptr_equal(a, b);
+	key.salt = 1;
+	b = flight_find(node->flights, &key);
+	assert_null(b);
+	flight_finish(a, 0, NULL, NULL);
+	flight_unref(a);
+	flight_unref(a);
+	assert_int_equal(flights_count(node->flights), 0);
+	node_close(node);
+}
+
+static void a_failure_is_remembered_for_a_second(void **state)
+{
+	struct node *node = open_node(1000);
+	struct object_key key = key_of(2);
+	struct err err = { "broken" };
+	struct flight *flight;
+	bool is_new;
+
+	(void)state;
+	flight = flight_get(node->flights, &key, &is_new);
+	flight_finish(flight, -EIO, &err, NULL);
+	flight_unref(flight);
+	flight = flight_get(node->flights, &key, &is_new);
+	assert_false(is_new);
+	assert_int_equal(flight_state(flight), FLIGHT_FAILED);
+	assert_string_equal(flight->err.text, "broken");
+	flight_unref(flight);
+	usleep(1100000);
+	flight = flight_get(node->flights, &key, &is_new);
+	assert_true(is_new);
+	flight_finish(flight, 0, NULL, NULL);
+	flight_unref(flight);
+	for (int i = 0; i < 300 && flights_count(node->flights); i++)
+		usleep(10000);
+	assert_int_equal(flights_count(node->flights), 0);
+	node_close(node);
+}
+
+static void a_waiter_is_woken_once_all_have_ended(void **state)
+{
+	struct node *node = open_node(5000);
+	struct counted waiter = { 0 };
+	struct flight *flights[3];
+	bool is_new;
+
+	(void)state;
+	waiter_init(&waiter.waiter, count_wake);
+	assert_int_equal(waiter_begin(&waiter.waiter, NULL), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct object_key key = key_of(10 + i);
+
+		flights[i] = flight_get(node->flights, &key, &is_new);
+		assert_int_equal(waiter_hold(&waiter.waiter,
+					     flight_ref(flights[i])),
+				 0);
+	}
+	flight_finish(flights[0], 0, NULL, NULL);
+	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED,
+				    NULL),
+			 DATASET_PARKED);
+	flight_finish(flights[1], -EIO, NULL, NULL);
+	usleep(50000);
+	assert_int_equal(waiter.woken, 0);
+	flight_finish(flights[2], 0, NULL, NULL);
+	assert_true(wait_for(&waiter.woken, 1, 2000));
+	assert_int_equal(waiter_begin(&waiter.waiter, NULL), 0);
+	/* All had ended already: woken all the same, never inside the call. */
+	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED,
+				    NULL),
+			 DATASET_PARKED);
+	assert_true(wait_for(&waiter.woken, 2, 2000));
+	waiter_release(&waiter.waiter);
+	for (unsigned i = 0; i < 3; i++)
+		flight_unref(flights[i]);
+	node_close(node);
+}
+
+static void a_deadline_ends_the_wait_with_what_is_wrong(void **state)
+{
+	struct node *node = open_node(200);
+	struct object_key key = key_of(20);
+	struct counted waiter = { 0 };
+	struct flight *flight;
+	struct err err = { "" };
+	uint64_t start = now_ms();
+	bool is_new;
+
+	(void)state;
+	waiter_init(&waiter.waiter, count_wake);
+	flight = flight_get(node->flights, &key, &is_new);
+	flight_trouble(flight, "mirror-a: HTTP 503");
+	assert_int_equal(waiter_hold(&waiter.waiter, flight_ref(flight)), 0);
+	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED,
+				    NULL),
+			 DATASET_PARKED);
+	assert_true(wait_for(&waiter.woken, 1, 2000));
+	assert_true(now_ms() - start >= 190);
+	assert_int_equal(waiter_begin(&waiter.waiter, &err), -ETIMEDOUT);
+	assert_string_equal(err.text, "mirror-a: HTTP 503");
+	waiter_release(&waiter.waiter);
+	/* The flight ends later and touches nothing of the waiter's. */
+	memset(&waiter.waiter, 0xAA, sizeof(waiter.waiter));
+	flight_finish(flight, 0, NULL, NULL);
+	flight_unref(flight);
+	usleep(20000);
+	assert_int_equal(waiter.woken, 1);
+	node_close(node);
+}
+
+/* Flights that end while waiters time out, join and leave, all at once. */
+struct storm {
+	struct node *node;
+	atomic_int stop;
+};
+
+static void *end_flights(void *arg)
+{
+	struct storm *storm = arg;
+
+	for (unsigned i = 0; !atomic_load(&storm->stop); i++) {
+		struct object_key key = key_of(1000 + i % 16);
+		struct flight *flight = flight_find(storm->node->flights, &key);
+
+		if (flight && flight_state(flight) == FLIGHT_RUNNING)
+			flight_finish(flight, 0, NULL, NULL);
+		flight_unref(flight);
+	}
+	return NULL;
+}
+
+static void *wait_for_flights(void *arg)
+{
+	struct storm *storm = arg;
+	struct blocking_waiter *blocking = blocking_waiter_new();
+	struct waiter *waiter = blocking_waiter_get(blocking);
+
+	for (unsigned i = 0; i < 2000; i++) {
+		waiter->timeout_ms = 1 + i % 3;
+		(void)waiter_begin(waiter, NULL);
+		for (unsigned n = 0; n < 3; n++) {
+			struct object_key key = key_of(1000 + (i + n * 5) % 16);
+			bool is_new;
+
+			assert_int_equal(
+				waiter_hold(waiter,
+					    flight_get(storm->node->flights,
+						       &key, &is_new)),
+				0);
+		}
+		if (waiter_end(storm->node, waiter, DATASET_PARKED, NULL) ==
+		    DATASET_PARKED)
+			waiter_block(blocking);
+		(void)waiter_begin(waiter, NULL);
+		waiter_end(storm->node, waiter, 0, NULL);
+	}
+	blocking_waiter_free(blocking);
+	return NULL;
+}
+
+static void ends_and_deadlines_may_meet(void **state)
+{
+	struct storm storm = { .node = open_node(1000) };
+	pthread_t waiters[6], ender;
+
+	(void)state;
+	pthread_create(&ender, NULL, end_flights, &storm);
+	for (int i = 0; i < 6; i++)
+		pthread_create(&waiters[i], NULL, wait_for_flights, &storm);
+	for (int i = 0; i < 6; i++)
+		pthread_join(waiters[i], NULL);
+	atomic_store(&storm.stop, 1);
+	pthread_join(ender, NULL);
+	for (int i = 0; i < 300 && flights_count(storm.node->flights); i++)
+		usleep(10000);
+	assert_int_equal(flights_count(storm.node->flights), 0);
+	node_close(storm.node);
+}
+
+/* ---- the table */
+
+static atomic_int freed;
+
+static void count_free(struct object *object)
+{
+	atomic_fetch_add(&freed, 1);
+	free(object);
+}
+
+static struct object *put_object(struct table *table, unsigned n, size_t cost)
+{
+	struct object *object = calloc(1, sizeof(*object));
+	struct object_key key = key_of(n);
+
+	object_init(object, &key, cost, count_free);
+	table_put(table, object);
+	return object;
+}
+
+static void the_table_keeps_to_its_limit(void **state)
+{
+	struct table *table = table_new(100000);
+	struct object *held = put_object(table, 0, 1000), *found;
+	struct object_key key;
+	unsigned kept = 0;
+
+	(void)state;
+	atomic_store(&freed, 0);
+	for (unsigned i = 1; i < 1000; i++)
+		object_unref(put_object(table, i, 1000));
+	for (unsigned i = 0; i < 1000; i++) {
+		key = key_of(i);
+		found = table_get(table, &key);
+		kept += found != NULL;
+		object_unref(found);
+	}
+	assert_true(kept >= 90 && kept <= 110);
+	/* A large one may stay alone. */
+	object_unref(put_object(table, 5000, 1000000));
+	key = key_of(5000);
+	found = table_get(table, &key);
+	assert_non_null(found);
+	object_unref(found);
+	assert_true(freed >= 990);
+	object_unref(held);
+	table_free(table);
+	assert_int_equal(freed, 1001);
+}
+
+static void buffers_come_back(void **state)
+{
+	struct pool *pool = pool_new(4u << 20);
+	uint8_t *a = pool_get(pool, 1000000), *b;
+
+	(void)state;
+	memset(a, 1, 1000000);
+	pool_put(pool, a, 1000000);
+	b = pool_get(pool, 900000);
+	assert_ptr_equal(a, b);
+	pool_put(pool, b, 900000);
+	for (size_t len = 1; len <= LIMIT_CHUNK_BYTES; len = len * 3 + 1) {
+		a = pool_get(pool, len);
+		memset(a, 2, len);
+		pool_put(pool, a, len);
+	}
+	a = pool_get(pool, LIMIT_CHUNK_BYTES);
+	a[LIMIT_CHUNK_BYTES - 1] = 1;
+	pool_put(pool, a, LIMIT_CHUNK_BYTES);
+	pool_trim(pool);
+	pool_free(pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(there_is_one_flight_for_a_key),
+		cmocka_unit_test(a_failure_is_remembered_for_a_second),
+		cmocka_unit_test(a_waiter_is_woken_once_all_have_ended),
+		cmocka_unit_test(a_deadline_ends_the_wait_with_what_is_wrong),
+		cmocka_unit_test(ends_and_deadlines_may_meet),
+		cmocka_unit_test(the_table_keeps_to_its_limit),
+		cmocka_unit_test(buffers_come_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
