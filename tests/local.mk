@@ -89,14 +89,25 @@ dist_check_SCRIPTS += \
 	%D%/check-style.sh \
 	%D%/test-blocks-are-real.sh \
 	%D%/test-cache-inside-the-mount-is-refused.sh \
+	%D%/test-check-names-what-is-bad.sh \
 	%D%/test-directory-offsets-resume.sh \
 	%D%/test-fstab-mounts-every-dataset.sh \
+	%D%/test-gc-removes-the-unreachable.sh \
 	%D%/test-mount-helper-takes-every-word.sh \
 	%D%/test-mount-is-read-only.sh \
 	%D%/test-mount-says-why-not.sh \
 	%D%/test-names-are-kept.sh \
 	%D%/test-new-snapshot-is-seen.sh \
 	%D%/test-ordinary-users-mount.sh \
+	%D%/test-publish-commands.sh \
+	%D%/test-publish-is-deterministic.sh \
+	%D%/test-publish-on-a-full-disk.sh \
+	%D%/test-publish-refuses-changes.sh \
+	%D%/test-publish-resumes.sh \
+	%D%/test-publish-round-trip.sh \
+	%D%/test-publish-sparse-and-large.sh \
+	%D%/test-publish-stores-little.sh \
+	%D%/test-publish-takes-turns.sh \
 	%D%/test-session-on-a-descriptor.sh \
 	%D%/test-stuck-mirror-leaves-others-alone.sh \
 	$(NULL)

@@ -131,7 +131,7 @@ class Maker:
     def deep(self, path):
         """Directories to the limit of a path."""
         os.mkdir(path)
-        while len(path) < 3900:
+        while len(path) < 3800:
             path += b"/" + b"d" * self.random.choice([1, 100, 250])
             os.mkdir(path)
         self.file(path + b"/bottom")

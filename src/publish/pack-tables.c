@@ -177,7 +177,9 @@ int pack_table_load(const struct mirror *mirror, const struct digest *id,
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ void *table = NULL;
 	uint64_t offset, bytes;
+	struct pack_record *records;
 	struct digest actual;
+	uint32_t count;
 	ssize_t n;
 	int r;
 
@@ -203,14 +205,17 @@ int pack_table_load(const struct mirror *mirror, const struct digest *id,
 		return err_set(err, n < 0 ? (int)-n : EBADMSG,
 			       "cannot read %s: %s", path,
 			       n < 0 ? strerror((int)-n) : "cut short");
-	r = pack_table_parse(table, bytes, offset, ret, ret_count, &actual, err);
+	r = pack_table_parse(table, bytes, offset, &records, &count, &actual,
+			     err);
 	if (r < 0)
 		return err_prefix(err, r, "%s", path);
 	if (!digest_equal(&actual, id)) {
-		free(*ret);
+		free(records);
 		return err_set(err, EBADMSG, "%s: table does not match the name",
 			       path);
 	}
+	*ret = records;
+	*ret_count = count;
 	return 0;
 }
 

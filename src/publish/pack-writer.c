@@ -123,27 +123,6 @@ int pack_writer_open(const struct mirror *mirror, struct pack_tables *tables,
 	return 0;
 }
 
-int pack_writer_resume(const struct mirror *mirror, struct pack_tables *tables,
-		       const char *path, struct pack_writer **ret, struct err *err)
-{
-	struct pack_writer *writer = writer_new(mirror, tables);
-	int r;
-
-	if (!writer)
-		return err_set(err, ENOMEM, "out of memory");
-	writer->path = strdup(path);
-	writer->fd = openat(mirror->fd, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (writer->fd < 0 || !writer->path) {
-		r = err_set(err, writer->path ? errno : ENOMEM,
-			    "cannot open '%s/%s': %s", mirror->path, path,
-			    strerror(errno));
-		writer_free(writer);
-		return r;
-	}
-	*ret = writer;
-	return 0;
-}
-
 static int add_record(struct pack_writer *writer,
 		      const struct pack_frame *frame, uint32_t *ret_position)
 {
@@ -161,14 +140,6 @@ static int add_record(struct pack_writer *writer,
 	writer->bytes += frame->stored_bytes;
 	writer->count++;
 	return 0;
-}
-
-int pack_writer_adopt(struct pack_writer *writer,
-		      const struct pack_frame *frame)
-{
-	uint32_t position;
-
-	return add_record(writer, frame, &position);
 }
 
 static void start_flush(struct pack_writer *writer)
@@ -249,9 +220,6 @@ static int write_tail(struct pack_writer *writer, const struct buf *tail)
 {
 	int r = pwrite_full(writer->fd, tail->data, tail->len, writer->bytes);
 
-	if (r == 0 &&
-	    ftruncate(writer->fd, (off_t)(writer->bytes + tail->len)) < 0)
-		r = -errno;
 	if (r == 0 && fsync(writer->fd) < 0)
 		r = -errno;
 	return r;

@@ -30,11 +30,6 @@ struct pack_writer;
 /* With is_dry_run it only counts. */
 int pack_writer_open(const struct mirror *mirror, struct pack_tables *tables,
 		     bool is_dry_run, struct pack_writer **ret, struct err *err);
-/* Go on with a temporary pack of a dead run; the caller then gives the
- * frames it found sound to pack_writer_adopt, in order. */
-int pack_writer_resume(const struct mirror *mirror, struct pack_tables *tables,
-		       const char *path, struct pack_writer **ret, struct err *err);
-
 struct pack_frame {
 	struct digest digest;
 	const void *data;
@@ -44,9 +39,6 @@ struct pack_frame {
 int pack_writer_append(struct pack_writer *writer,
 		       const struct pack_frame *frame, uint32_t *ret_pack,
 		       uint32_t *ret_position, struct err *err);
-/* The frame is in the file already. */
-int pack_writer_adopt(struct pack_writer *writer,
-		      const struct pack_frame *frame);
 
 uint64_t pack_writer_bytes(const struct pack_writer *writer);
 bool pack_writer_is_full(const struct pack_writer *writer);

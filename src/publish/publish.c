@@ -514,6 +514,18 @@ static void fill_result(const struct run *run, const struct walk_counts *counts,
 	ret->elapsed_ms = now_ms() - run->start_ms;
 }
 
+/* Who took over the lease may have taken files away: say the cause. */
+static int explain_failure(struct run *run, int r, struct err *err)
+{
+	struct err lost;
+
+	if (!run->lease || lease_renew(run->lease, &lost) != -ESTALE)
+		return r;
+	if (err)
+		*err = lost;
+	return -ESTALE;
+}
+
 static int run_all(struct run *run, struct publish_result *result,
 		   struct err *err)
 {
@@ -539,6 +551,8 @@ static int run_all(struct run *run, struct publish_result *result,
 		r = write_heads(run, &totals, result, err);
 	if (r == 0)
 		fill_result(run, &counts, result);
+	else
+		r = explain_failure(run, r, err);
 	return r;
 }
 

@@ -5,7 +5,8 @@
  * A frame says how long it is and what it holds, so a row of frames is a
  * pack but for its table. Every frame is decompressed and hashed, since
  * nothing else vouches for it after a power loss; that costs about a tenth
- * of compressing it again.
+ * of compressing it again. Frames are copied to a new file: a process that was
+ * only stopped may still have the old one open, and write into it.
  */
 #include <config.h>
 
@@ -116,21 +117,24 @@ static int row_next(struct row *row, struct pack_frame *ret)
 		return r;
 	hasher_add(row->hasher, row->plain, plain_bytes);
 	hasher_finish(row->hasher, &ret->digest);
-	ret->data = NULL;
+	ret->data = row->window + row->at;
 	ret->stored_bytes = (uint32_t)len;
 	ret->plain_bytes = (uint32_t)plain_bytes;
 	row->at += (size_t)len;
 	return digest_is_none(&ret->digest) ? -ENOMEM : 1;
 }
 
-static int adopt_frames(struct row *row, struct pack_writer *writer)
+static int copy_frames(struct row *row, struct pack_writer *writer,
+		       struct err *err)
 {
 	struct pack_frame frame;
+	uint32_t pack, position;
 	int r;
 
 	while (!pack_writer_is_full(writer) && (r = row_next(row, &frame)) != 0) {
-		if (r == 1)
-			r = pack_writer_adopt(writer, &frame);
+		if (r < 0)
+			return err_set(err, -r, "%s", strerror(-r));
+		r = pack_writer_append(writer, &frame, &pack, &position, err);
 		if (r < 0)
 			return r;
 	}
@@ -140,31 +144,33 @@ static int adopt_frames(struct row *row, struct pack_writer *writer)
 static int salvage_one(void *arg, size_t i, struct err *err)
 {
 	struct salvage *salvage = arg;
+	const struct mirror *mirror = salvage->mirror;
 	const char *path = salvage->paths.items[i];
 	_cleanup_(row_release) struct row row = { .fd = -1 };
 	struct pack_writer *writer;
 	uint64_t bytes;
 	int r;
 
-	r = row_open(&row, salvage->mirror, path);
+	r = row_open(&row, mirror, path);
 	if (r < 0)
-		return err_set(err, -r, "cannot read '%s/%s': %s",
-			       salvage->mirror->path, path, strerror(-r));
-	r = pack_writer_resume(salvage->mirror, salvage->tables, path, &writer,
-			       err);
+		return err_set(err, -r, "cannot read '%s/%s': %s", mirror->path,
+			       path, strerror(-r));
+	r = pack_writer_open(mirror, salvage->tables, false, &writer, err);
 	if (r < 0)
 		return r;
-	r = adopt_frames(&row, writer);
+	r = copy_frames(&row, writer, err);
 	bytes = pack_writer_bytes(writer);
-	if (r < 0 || bytes == 0) {
+	if (r < 0 || bytes == 0)
 		pack_writer_abandon(writer);
-		return r < 0 ? err_set(err, -r, "cannot salvage '%s/%s': %s",
-				       salvage->mirror->path, path,
-				       strerror(-r)) :
-			       0;
-	}
+	else
+		r = pack_writer_finish(writer, err);
+	if (r < 0)
+		return err_prefix(err, r, "cannot salvage '%s'", path);
 	__atomic_fetch_add(&salvage->bytes, bytes, __ATOMIC_RELAXED);
-	return pack_writer_finish(writer, err);
+	if (unlinkat(mirror->fd, path, 0) < 0 && errno != ENOENT)
+		return err_set(err, errno, "cannot remove '%s/%s': %s",
+			       mirror->path, path, strerror(errno));
+	return 0;
 }
 
 static int add_path(struct salvage *salvage, const char *name)

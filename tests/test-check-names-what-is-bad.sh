@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# larder check: 0 for a sound mirror, 1 and the name of what is damaged or
+# missing, of every kind of file. A publish of the same tree then mends it.
+. "${top_srcdir:-.}/tests/lib.sh"
+requires python3
+
+mkdir tree
+head -c 9000000 /dev/urandom > tree/random
+for i in 1 2 3 4 5; do echo "file $i" > tree/$i; done
+publish_tree tree good set
+larder check good > out || fail "$(cat out)"
+head -n 1 out | grep -qx ok || fail "$(cat out)"
+larder check --json good | python3 -c '
+import json, sys
+r = json.load(sys.stdin)
+assert r["ok"] and r["fault_count"] == 0 and r["faults"] == [] and r["packs"] > 0
+'
+
+flip() { # FILE OFFSET
+	python3 - "$1" "$2" <<'PY'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(int(sys.argv[2]), 0 if int(sys.argv[2]) >= 0 else 2)
+    byte = f.read(1)
+    f.seek(-1, 1)
+    f.write(bytes([byte[0] ^ 0x40]))
+PY
+}
+largest() { # DIR
+	find "$1" -type f -printf '%s %p\n' | sort -rn | head -n 1 | cut -d' ' -f2
+}
+# damaged WHAT COMMAND...: WHAT is the file that must be named
+damaged() {
+	local what=${1#bad/} status=0
+	larder check bad > out 2>&1 || status=$?
+	[ $status = 1 ] || fail "status $status after damage to $what: $(cat out)"
+	head -n 1 out | grep -q '^damaged: [0-9]* faults$' || fail "$(cat out)"
+	grep -q "^  $what: " out || fail "does not name $what: $(cat out)"
+	larder check --json bad > json && fail "json: status 0"
+	python3 - "$what" <<'PY'
+import json, sys
+r = json.load(open("json"))
+assert not r["ok"] and any(f["path"] == sys.argv[1] for f in r["faults"]), r
+PY
+}
+again() { rm -rf bad && cp -r good bad; }
+
+for kind in packs objects places; do
+	for offset in 30 -30; do
+		again
+		victim=$(largest bad/$kind)
+		flip "$victim" $offset
+		damaged "$victim"
+	done
+	again
+	victim=$(largest bad/$kind)
+	truncate -s -5 "$victim"
+	damaged "$victim"
+	again
+	victim=$(largest bad/$kind)
+	: > "$victim"
+	damaged "$victim"
+	again
+	victim=$(largest bad/$kind)
+	rm "$victim"
+	damaged "$victim"
+	# what is missing is put back
+	publish_tree tree bad set
+	larder check bad > out || fail "not mended: $(cat out)"
+done
+
+# A sound pack under another's name.
+again
+victim=$(largest bad/packs)
+mkdir -p bad/packs/00
+mv "$victim" "bad/packs/00/$(printf '%062d' 0)"
+damaged "bad/packs/00/$(printf '%062d' 0)"
+
+for head in heads/set history/set@1; do
+	again
+	printf 'not a head\n' > bad/$head
+	damaged bad/$head
+done
+again
+mv bad/heads/set bad/heads/other
+damaged bad/heads/other
