@@ -90,8 +90,11 @@ struct job {
 	bool is_probe; /* holds the origin's probe */
 	bool is_early; /* and has a second for its first byte */
 	uint64_t start_ms;
+	uint64_t run_ms; /* http: when it left the queue */
 	struct pace pace;
 	struct transfer *transfer; /* http, running */
+	bool is_away;     /* redirected to another server */
+	bool met_silence; /* nothing came, or no connection */
 	/* Set when time is over: the failure, and the next such job. */
 	enum fetch_class end_class;
 	struct err end_err;
@@ -107,6 +110,10 @@ struct origin {
 	unsigned references;
 	struct list queues[FETCH_PRIORITIES];
 	unsigned running, stuck;
+	/* What was queued before that ends with that class. */
+	uint64_t dead_ms;
+	enum fetch_class dead_class;
+	uint64_t bytes_ms; /* http: when any came last; the transfer thread's */
 	/* Guarded by lock, taken after the fetcher's. */
 	pthread_mutex_t lock;
 	struct origin_health health;

@@ -364,6 +364,23 @@ struct job *origin_admit(struct origin *origin, unsigned limit)
 	return NULL;
 }
 
+/*
+ * One silent connection is its own trouble. But where nothing came on any
+ * connection since this one was last heard of, the server is dead, and those
+ * queued for it need not find that out one after the other.
+ */
+static void note_silence(struct job *job, enum fetch_class class)
+{
+	struct origin *origin = job->origin;
+	uint64_t since = job->pace.has_begun ? job->pace.last_ms : job->run_ms;
+
+	if (!job->met_silence || job->is_away || origin->bytes_ms > since)
+		return;
+	origin->dead_ms = now_ms();
+	origin->dead_class = class;
+	look_by(origin->fetcher, 0);
+}
+
 /* The result goes in last: it says that the request is no longer ours. */
 static void request_close(struct job *job, enum fetch_class class,
 			  const struct err *err)
@@ -374,6 +391,7 @@ static void request_close(struct job *job, enum fetch_class class,
 	list_remove(&job->all);
 	if (job->state == JOB_RUNNING || job->state == JOB_CALLING)
 		job->origin->running--;
+	note_silence(job, class);
 	request->class = class;
 	if (class != FETCH_OK && err)
 		request->err = *err;
@@ -435,6 +453,7 @@ static bool has_stalled(struct job *job, uint32_t silence_ms, uint64_t now_ms,
 
 	switch (pace_look(&job->pace, silence_ms, now_ms, &look)) {
 	case PACE_SILENT:
+		job->met_silence = !job->origin->url.is_local;
 		return end_slow(job, "silent for", silence_ms);
 	case PACE_CRAWLS:
 		return end_slow(job, "slower than 1 KiB/s for", silence_ms);
@@ -462,6 +481,9 @@ static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
 		return end_slow(job, "no answer within", EARLY_PROBE_MS);
 	if (nobody_comes(job))
 		return end_job(job, FETCH_SLOW, "the disk does not answer");
+	if (job->state == JOB_QUEUED && job->start_ms < job->origin->dead_ms)
+		return end_job(job, job->origin->dead_class,
+			       "the server does not answer");
 	if (deadline_ms && deadline_ms < *next_ms)
 		*next_ms = deadline_ms;
 	if (job->is_early && !job->pace.has_bytes && early_ms < *next_ms)

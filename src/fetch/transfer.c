@@ -91,12 +91,20 @@ static void judge(struct transfer *transfer)
 		fail(transfer, FETCH_LOCAL, "out of memory");
 }
 
+static void heard(struct transfer *transfer, size_t bytes)
+{
+	uint64_t now = now_ms();
+
+	pace_bytes(&transfer->job->pace, bytes, now);
+	transfer->job->origin->bytes_ms = now;
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *arg)
 {
 	struct transfer *transfer = arg;
 	size_t len = size * count;
 
-	pace_bytes(&transfer->job->pace, len, now_ms());
+	heard(transfer, len);
 	if (answer_line(&transfer->answer, line, len) < 0) {
 		fail(transfer, FETCH_WRONG, "header of the answer too long");
 		return 0;
@@ -143,7 +151,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 	struct transfer *transfer = arg;
 	size_t len = size * count;
 
-	pace_bytes(&transfer->job->pace, len, now_ms());
+	heard(transfer, len);
 	if (!transfer->is_judged)
 		fail(transfer, FETCH_WRONG, "an answer without a header");
 	if (transfer->has_failed ||
@@ -188,6 +196,7 @@ static void fail_connect(struct transfer *transfer)
 {
 	long errnum = 0;
 
+	transfer->job->met_silence = true;
 	curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &errnum);
 	if (errnum == ECONNREFUSED)
 		fail(transfer, FETCH_UNREACHABLE, "connection refused");
@@ -239,6 +248,7 @@ static void fail_code(struct transfer *transfer, CURLcode code)
 	case CURLE_OPERATION_TIMEDOUT: /* the only one libcurl has from us */
 		snprintf(text, sizeof(text), "no connection within %s",
 			 seconds_text(timeout_ms, seconds));
+		transfer->job->met_silence = true;
 		fail(transfer, FETCH_UNREACHABLE, text);
 		return;
 	case CURLE_PEER_FAILED_VERIFICATION:
@@ -431,6 +441,7 @@ static void transfer_start(struct fetcher *fetcher, struct job *job)
 
 	if (transfer) {
 		transfer->job = job;
+		job->run_ms = now_ms();
 		transfer->may_authenticate = true;
 		list_add(&fetcher->transfers, &transfer->list);
 		job->transfer = transfer;
@@ -519,6 +530,7 @@ static int follow(struct fetcher *fetcher, struct transfer *transfer)
 	transfer->url = url;
 	/* Once away from the origin, also a way back proves nothing. */
 	transfer->may_authenticate &= is_same;
+	transfer->job->is_away |= !is_same;
 	transfer->answer = (struct answer){ 0 };
 	transfer->judgement = (struct judgement){ 0 };
 	transfer->is_judged = false;

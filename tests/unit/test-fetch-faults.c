@@ -375,6 +375,64 @@ static void test_deadlines_are_exact(void **state)
 	assert_int_equal(running.request.class, FETCH_SLOW);
 }
 
+/* Those that are queued do not wait for a dead server one after the other. */
+static void test_a_queue_for_a_dead_server(void **state)
+{
+	static const struct fetcher_options options = {
+		.max_connections = 2,
+		.silence_timeout_ms = 1000,
+		.proxy = "",
+	};
+	struct waiting waiting[20];
+	uint64_t begun = now_ms();
+
+	(void)state;
+	reopen(&options);
+	origin_server_control(&server, "add=silent");
+	for (int i = 0; i < 20; i++) {
+		prepare(&waiting[i], "five");
+		start(&waiting[i]);
+	}
+	for (int i = 0; i < 20; i++) {
+		wait_for(&waiting[i]);
+		assert_int_equal(waiting[i].request.class, FETCH_SLOW);
+	}
+	assert_in_range(now_ms() - begun, 1000, 1000 + GRACE_MS);
+	/* It is asked again as soon as somebody wants to. */
+	origin_server_control(&server, "clear");
+	prepare_range(&waiting[0], "five", 0, 10);
+	run(&waiting[0]);
+	assert_stamps(&waiting[0], 0, 10);
+}
+
+/* One path that hangs does not condemn the server. */
+static void test_a_queue_for_a_server_that_lives(void **state)
+{
+	static const struct fetcher_options options = {
+		.max_connections = 3,
+		.silence_timeout_ms = 500,
+		.proxy = "",
+	};
+	static struct waiting waiting[40];
+
+	(void)state;
+	reopen(&options);
+	origin_server_control(&server, "add=silent&path=/large");
+	origin_server_control(&server, "add=delay&n=50&path=/five");
+	for (int i = 0; i < 40; i++) {
+		prepare_range(&waiting[i], i < 2 ? "large" : "five", 0, 10);
+		start(&waiting[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		wait_for(&waiting[i]);
+		assert_int_equal(waiting[i].request.class, FETCH_SLOW);
+	}
+	for (int i = 2; i < 40; i++) {
+		wait_for(&waiting[i]);
+		assert_stamps(&waiting[i], 0, 10);
+	}
+}
+
 static void test_slow_is_not_silent(void **state)
 {
 	struct waiting waiting;
@@ -449,6 +507,8 @@ int main(void)
 		TEST(test_unknown_name),
 		TEST(test_no_connection),
 		TEST(test_deadlines_are_exact),
+		TEST(test_a_queue_for_a_dead_server),
+		TEST(test_a_queue_for_a_server_that_lives),
 		TEST(test_slow_is_not_silent),
 		TEST(test_early_probe_has_a_second),
 	};
