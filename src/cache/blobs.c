@@ -303,8 +303,9 @@ static void row_lost(struct cache_blob *blob, const struct blob_row *row)
 
 	blob->missing_gen = row->gen;
 	atomic_fetch_add(&blob->cache->blobs_lost, 1);
-	log_limited(1000, log_warning("blob file missing, forgetting it: "
-				      "gen=%016" PRIx64, row->gen));
+	/* Nothing to warn of: another process may be evicting it. */
+	log_debug("blob file missing, forgetting it: gen=%016" PRIx64,
+		  row->gen);
 	if (!blob->cache->is_readonly)
 		(void)recorder_add(&blob->cache->recorder, &drop);
 }

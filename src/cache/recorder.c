@@ -32,6 +32,27 @@
 #define HOLDER_OFFSET 64
 #define HOLDER_MAX 16
 
+/* Who waits at a gate holds a read lock on the byte this far behind it. */
+#define WAITING_OFFSET 8
+static const struct timespec polite_pause = { .tv_nsec = 4000000 };
+
+static int gate_wait(int fd, enum gate gate, uint32_t timeout_ms)
+{
+	int r;
+
+	/* Somebody polls: a process that commits all the time would win
+	 * every time. */
+	if (ofd_test(fd, F_WRLCK, gate + WAITING_OFFSET, 1) == 1)
+		nanosleep(&polite_pause, NULL);
+	r = ofd_lock(fd, F_WRLCK, gate, 1);
+	if (r != -EAGAIN || timeout_ms == 0)
+		return r;
+	(void)ofd_lock(fd, F_RDLCK, gate + WAITING_OFFSET, 1);
+	r = ofd_lock_within(fd, F_WRLCK, gate, 1, timeout_ms);
+	(void)ofd_lock(fd, F_UNLCK, gate + WAITING_OFFSET, 1);
+	return r;
+}
+
 int gate_enter(int fd, enum gate gate, uint32_t timeout_ms)
 {
 	char text[HOLDER_MAX + 1] = "";
@@ -39,7 +60,7 @@ int gate_enter(int fd, enum gate gate, uint32_t timeout_ms)
 
 	if (fd < 0)
 		return -EROFS;
-	r = ofd_lock_within(fd, F_WRLCK, gate, 1, timeout_ms);
+	r = gate_wait(fd, gate, timeout_ms);
 	if (r < 0 || gate != GATE_WRITER)
 		return r;
 	snprintf(text, sizeof(text), "%-15ld\n", (long)getpid());

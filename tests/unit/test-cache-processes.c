@@ -140,6 +140,69 @@ static void test_killed_at_random(void **state)
 	env_remove(dir);
 }
 
+/* ---- evicted under their hands */
+
+#define SMALL_UNITS 16u
+#define SMALL_BLOBS 64u /* 64 MiB through 16 */
+
+static void run_over_limit(const char *dir, unsigned int number)
+{
+	struct cache *cache = env_open_limited(dir, UINT64_C(16) << 20);
+	unsigned int seed = number * 104729 + (unsigned int)getpid();
+	uint64_t begun = now_ms();
+
+	while (now_ms() - begun < 3000) {
+		unsigned int number = (unsigned int)rand_r(&seed) % SMALL_BLOBS;
+		struct cache_blob *blob = env_blob(cache, number, SMALL_UNITS);
+
+		for (uint64_t unit = 0; unit < SMALL_UNITS; unit++) {
+			int r = 0;
+
+			if (!env_check(blob, number, unit))
+				r = env_put(blob, number, unit, NULL);
+			assert(r == 0 || r == -ENOSPC || r == -ESTALE);
+		}
+		cache_blob_close(blob);
+		usleep(1000);
+	}
+	cache_close(cache);
+}
+
+static void test_evicted_under_load(void **state)
+{
+	char *dir = env_directory();
+	unsigned int seed = (unsigned int)getpid();
+	struct cache_usage usage;
+	pid_t pids[PROCESSES];
+	struct cache *cache;
+
+	(void)state;
+	for (unsigned int i = 0; i < PROCESSES; i++)
+		pids[i] = start(run_over_limit, dir, i);
+	for (unsigned int round = 0; round < 4; round++) {
+		unsigned int victim = (unsigned int)rand_r(&seed) % PROCESSES;
+
+		usleep(500000);
+		kill_and_wait(pids[victim]);
+		pids[victim] = start(run_over_limit, dir, round + PROCESSES);
+	}
+	for (unsigned int i = 0; i < PROCESSES; i++)
+		wait_ok(pids[i]);
+	cache = env_open_limited(dir, UINT64_C(16) << 20);
+	cache_usage(cache, &usage);
+	assert_true(usage.used_bytes <= UINT64_C(24) << 20);
+	assert_true(usage.blob_files < SMALL_BLOBS);
+	for (unsigned int i = 0; i < SMALL_BLOBS; i++) {
+		struct cache_blob *blob = env_blob(cache, i, SMALL_UNITS);
+
+		for (uint64_t unit = 0; unit < SMALL_UNITS; unit++)
+			(void)env_check(blob, i, unit);
+		cache_blob_close(blob);
+	}
+	cache_close(cache);
+	env_remove(dir);
+}
+
 /* ---- one file per blob whoever comes first */
 
 #define RACE_BLOBS 40u
@@ -470,6 +533,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_killed_at_random),
+		cmocka_unit_test(test_evicted_under_load),
 		cmocka_unit_test(test_first_puts_meet_in_one_file),
 		cmocka_unit_test(test_orphan_is_adopted),
 		cmocka_unit_test(test_stopped_in_transaction_goes_on),
