@@ -30,12 +30,20 @@ struct arguments {
 
 #define AT(member) .offset = offsetof(struct arguments, member)
 static const struct option_def check_options_table[] = {
-	{ .name = "threads", .type = OPTION_COUNT, AT(threads), .value = "N",
-	  .min = 1, .max = 256, .places = OPTION_ARGV,
-	  .help = "work on so many threads (default: one for each processor)" },
-	{ .name = "json", .type = OPTION_BOOL, AT(json), .places = OPTION_ARGV,
-	  .help = "print JSON" },
-	{ 0 },
+	{.name = "threads",
+	 .type = OPTION_COUNT,
+	 AT(threads),
+	 .value = "N",
+	 .min = 1,
+	 .max = 256,
+	 .places = OPTION_ARGV,
+	 .help = "work on so many threads (default: one for each processor)"},
+	{.name = "json",
+	 .type = OPTION_BOOL,
+	 AT(json),
+	 .places = OPTION_ARGV,
+	 .help = "print JSON"},
+	{0},
 };
 #undef AT
 
@@ -99,7 +107,8 @@ static void print_text(const struct display *display,
 	       result->heads, result->objects, result->places, result->packs,
 	       format_size(result->bytes, bytes));
 	if (result->unreferenced_packs)
-		printf("  %" PRIu64 " packs are of no head: larder gc removes them\n",
+		printf("  %" PRIu64
+		       " packs are of no head: larder gc removes them\n",
 		       result->unreferenced_packs);
 	if (result->bad)
 		printf("  remove the damaged files and publish the tree again to put back what is missing\n");
@@ -141,7 +150,7 @@ static int check(const struct arguments *arguments, const char *mirror)
 		.stop = &stop_signal,
 	};
 	struct check_result result;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	stop_on_signals();
@@ -167,11 +176,12 @@ static int check(const struct arguments *arguments, const char *mirror)
 
 int cmd_check(int argc, char **argv)
 {
-	struct arguments arguments = { 0 };
+	struct arguments arguments = {0};
 	const struct mirror_command command = {
 		.name = "check",
 		.usage = "larder check [--json] MIRROR",
-		.summary = "Check every object, places file and pack of a mirror against its digest.",
+		.summary =
+			"Check every object, places file and pack of a mirror against its digest.",
 		.options = check_options_table,
 		.target = &arguments,
 		.operands_min = 1,

@@ -25,24 +25,45 @@ struct arguments {
 #define STRING(x) STRING_(x)
 #define AT(member) .offset = offsetof(struct arguments, member)
 static const struct option_def gc_options_table[] = {
-	{ .name = "keep", .type = OPTION_COUNT, AT(keep_days), .value = "DAYS",
-	  .default_text = STRING(GC_KEEP_DAYS), .max = 36500,
-	  .places = OPTION_ARGV,
-	  .help = "keep snapshots that were current in the last so many days" },
-	{ .name = "grace", .type = OPTION_COUNT, AT(grace_days),
-	  .value = "DAYS", .default_text = STRING(GC_GRACE_DAYS), .max = 36500,
-	  .places = OPTION_ARGV,
-	  .help = "spare files younger than this: of a publish to be resumed" },
-	{ .name = "dry-run", .type = OPTION_BOOL, AT(is_dry_run),
-	  .places = OPTION_ARGV, .help = "say what would be removed" },
-	{ .name = "verbose", .letter = 'v', .type = OPTION_BOOL,
-	  AT(is_verbose), .places = OPTION_ARGV, .help = "name every file" },
-	{ .name = "yes", .letter = 'y', .type = OPTION_BOOL, AT(is_sure),
-	  .places = OPTION_ARGV,
-	  .help = "do not ask (it asks only on a terminal)" },
-	{ .name = "json", .type = OPTION_BOOL, AT(json), .places = OPTION_ARGV,
-	  .help = "print JSON" },
-	{ 0 },
+	{.name = "keep",
+	 .type = OPTION_COUNT,
+	 AT(keep_days),
+	 .value = "DAYS",
+	 .default_text = STRING(GC_KEEP_DAYS),
+	 .max = 36500,
+	 .places = OPTION_ARGV,
+	 .help = "keep snapshots that were current in the last so many days"},
+	{.name = "grace",
+	 .type = OPTION_COUNT,
+	 AT(grace_days),
+	 .value = "DAYS",
+	 .default_text = STRING(GC_GRACE_DAYS),
+	 .max = 36500,
+	 .places = OPTION_ARGV,
+	 .help = "spare files younger than this: of a publish to be resumed"},
+	{.name = "dry-run",
+	 .type = OPTION_BOOL,
+	 AT(is_dry_run),
+	 .places = OPTION_ARGV,
+	 .help = "say what would be removed"},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .type = OPTION_BOOL,
+	 AT(is_verbose),
+	 .places = OPTION_ARGV,
+	 .help = "name every file"},
+	{.name = "yes",
+	 .letter = 'y',
+	 .type = OPTION_BOOL,
+	 AT(is_sure),
+	 .places = OPTION_ARGV,
+	 .help = "do not ask (it asks only on a terminal)"},
+	{.name = "json",
+	 .type = OPTION_BOOL,
+	 AT(json),
+	 .places = OPTION_ARGV,
+	 .help = "print JSON"},
+	{0},
 };
 #undef AT
 
@@ -74,7 +95,8 @@ static void print_text(const struct gc_result *result, bool is_dry_run)
 		       result->spared_files,
 		       format_size(result->spared_bytes, spared));
 	if (result->sparse_packs)
-		printf("  %" PRIu64 " kept packs are more than half dead; %s are dead in all\n",
+		printf("  %" PRIu64
+		       " kept packs are more than half dead; %s are dead in all\n",
 		       result->sparse_packs,
 		       format_size(result->dead_bytes, dead));
 }
@@ -128,7 +150,7 @@ static int gc(struct arguments *arguments, const char *mirror)
 		.stop = &stop_signal,
 	};
 	struct gc_result result;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = 0;
 
 	if (!arguments->is_dry_run && !arguments->is_sure &&
@@ -148,10 +170,11 @@ static int gc(struct arguments *arguments, const char *mirror)
 
 int cmd_gc(int argc, char **argv)
 {
-	struct arguments arguments = { 0 };
+	struct arguments arguments = {0};
 	const struct mirror_command command = {
 		.name = "gc",
-		.usage = "larder gc [--keep DAYS] [--dry-run] [OPTION]... MIRROR",
+		.usage =
+			"larder gc [--keep DAYS] [--dry-run] [OPTION]... MIRROR",
 		.summary = "Remove from a mirror what no kept head reaches.",
 		.options = gc_options_table,
 		.target = &arguments,

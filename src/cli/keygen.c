@@ -74,14 +74,15 @@ int cmd_keygen(int argc, char **argv)
 	static const struct mirror_command command = {
 		.name = "keygen",
 		.usage = "larder keygen FILE",
-		.summary = "Make a key pair: the secret key in FILE, the public key in FILE.pub.",
+		.summary =
+			"Make a key pair: the secret key in FILE, the public key in FILE.pub.",
 		.operands_min = 1,
 		.operands_max = 1,
 	};
 	_cleanup_free_ char *public_path = NULL;
 	struct secret_key key;
 	struct options options;
-	struct err err = { 0 };
+	struct err err = {0};
 	char id[2 * sizeof(key.public_key.id) + 1];
 	const char *path;
 	int r = mirror_command_begin(&options, &command, argc, argv);
@@ -102,7 +103,8 @@ int cmd_keygen(int argc, char **argv)
 	if (r < 0)
 		return cli_fail("keygen", r, &err);
 	printf("key %s\n", id);
-	printf("secret key in %s: give it to publish -k, and to nobody\n", path);
+	printf("secret key in %s: give it to publish -k, and to nobody\n",
+	       path);
 	printf("public key in %s: give it to readers\n", public_path);
 	return CLI_DONE;
 }

@@ -140,8 +140,8 @@ static void print_json(const struct log *log)
 
 static int show_log(const char *mirror, const char *name, bool json)
 {
-	struct log log = { 0 };
-	struct err err = { 0 };
+	struct log log = {0};
+	struct err err = {0};
 	int r = publish_log(mirror, name, add_line, &log, &err);
 
 	if (r == 0) {
@@ -162,9 +162,11 @@ static int show_log(const char *mirror, const char *name, bool json)
 int cmd_log(int argc, char **argv)
 {
 	static const struct option_def log_options[] = {
-		{ .name = "json", .type = OPTION_BOOL, .places = OPTION_ARGV,
-		  .help = "print JSON" },
-		{ 0 },
+		{.name = "json",
+		 .type = OPTION_BOOL,
+		 .places = OPTION_ARGV,
+		 .help = "print JSON"},
+		{0},
 	};
 	bool json = false;
 	const struct mirror_command command = {

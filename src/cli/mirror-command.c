@@ -36,10 +36,9 @@ static int finish_parsing(struct options *options,
 					  "too few arguments: %s",
 					  command->usage));
 	if (count > command->operands_max)
-		return CLI_EXIT(cli_usage(command->name,
-					  "unexpected argument '%s'",
-					  options->operands.items
-						  [command->operands_max]));
+		return CLI_EXIT(cli_usage(
+			command->name, "unexpected argument '%s'",
+			options->operands.items[command->operands_max]));
 	return 0;
 }
 
@@ -48,12 +47,15 @@ int mirror_command_begin(struct options *options,
 			 char **argv)
 {
 	static const struct option_def help_options[] = {
-		{ .name = "help", .letter = 'h', .type = OPTION_BOOL,
-		  .places = OPTION_ARGV, .ends_parsing = true,
-		  .help = "print this text" },
-		{ 0 },
+		{.name = "help",
+		 .letter = 'h',
+		 .type = OPTION_BOOL,
+		 .places = OPTION_ARGV,
+		 .ends_parsing = true,
+		 .help = "print this text"},
+		{0},
 	};
-	struct err err = { 0 };
+	struct err err = {0};
 	bool want_help = false;
 	int r = 0;
 
@@ -66,8 +68,8 @@ int mirror_command_begin(struct options *options,
 	if (r == 0)
 		r = options_parse(options, argc, argv, &err);
 	if (r < 0)
-		return CLI_EXIT(cli_usage(command->name, "%s",
-					  err_text(&err, r)));
+		return CLI_EXIT(
+			cli_usage(command->name, "%s", err_text(&err, r)));
 	if (want_help) {
 		printf("usage: %s\n%s\n\n", command->usage, command->summary);
 		options_print_help(options, stdout);

@@ -26,40 +26,81 @@ struct arguments {
 
 #define AT(member) .offset = offsetof(struct arguments, member)
 static const struct option_def publish_options[] = {
-	{ .name = "name", .letter = 'n', .type = OPTION_STRING, AT(name),
-	  .value = "NAME", .places = OPTION_ARGV,
-	  .help = "the dataset's name (default: the last part of TREE)" },
-	{ .name = "key", .letter = 'k', .type = OPTION_STRING, AT(key),
-	  .value = "FILE", .places = OPTION_ARGV,
-	  .help = "sign with this secret key, made by larder keygen" },
-	{ .name = "tag", .type = OPTION_STRING, AT(tag), .value = "TAG",
-	  .places = OPTION_ARGV,
-	  .help = "name the snapshot, so that NAME@TAG stays on it" },
-	{ .name = "level", .type = OPTION_COUNT, AT(level), .value = "N",
-	  .default_text = "3", .min = 1, .max = 19, .places = OPTION_ARGV,
-	  .help = "zstd compression level" },
-	{ .name = "exclude", .type = OPTION_LIST, AT(excludes),
-	  .value = "PATTERN", .places = OPTION_ARGV,
-	  .help = "leave out names, or with a slash paths, that match; may be repeated" },
-	{ .name = "threads", .type = OPTION_COUNT, AT(threads), .value = "N",
-	  .min = 1, .max = 256, .places = OPTION_ARGV,
-	  .help = "work on so many threads (default: one for each processor)" },
-	{ .name = "expires", .type = OPTION_DURATION, AT(expires_ms),
-	  .value = "TIME", .places = OPTION_ARGV,
-	  .help = "readers refuse the head as new after so long, such as 30d" },
-	{ .name = "owner", .type = OPTION_BOOL, AT(want_owner),
-	  .places = OPTION_ARGV, .help = "record user and group ids" },
-	{ .name = "file-digests", .type = OPTION_BOOL, AT(want_file_digests),
-	  .places = OPTION_ARGV,
-	  .help = "record the SHA-256 of each file (reads the tree twice)" },
-	{ .name = "force", .type = OPTION_BOOL, AT(is_forced),
-	  .places = OPTION_ARGV,
-	  .help = "write a head although nothing changed, move a tag, or leave a signed dataset unsigned" },
-	{ .name = "dry-run", .type = OPTION_BOOL, AT(is_dry_run),
-	  .places = OPTION_ARGV, .help = "read everything, write nothing" },
-	{ .name = "json", .type = OPTION_BOOL, AT(json), .places = OPTION_ARGV,
-	  .help = "print the result as JSON" },
-	{ 0 },
+	{.name = "name",
+	 .letter = 'n',
+	 .type = OPTION_STRING,
+	 AT(name),
+	 .value = "NAME",
+	 .places = OPTION_ARGV,
+	 .help = "the dataset's name (default: the last part of TREE)"},
+	{.name = "key",
+	 .letter = 'k',
+	 .type = OPTION_STRING,
+	 AT(key),
+	 .value = "FILE",
+	 .places = OPTION_ARGV,
+	 .help = "sign with this secret key, made by larder keygen"},
+	{.name = "tag",
+	 .type = OPTION_STRING,
+	 AT(tag),
+	 .value = "TAG",
+	 .places = OPTION_ARGV,
+	 .help = "name the snapshot, so that NAME@TAG stays on it"},
+	{.name = "level",
+	 .type = OPTION_COUNT,
+	 AT(level),
+	 .value = "N",
+	 .default_text = "3",
+	 .min = 1,
+	 .max = 19,
+	 .places = OPTION_ARGV,
+	 .help = "zstd compression level"},
+	{.name = "exclude",
+	 .type = OPTION_LIST,
+	 AT(excludes),
+	 .value = "PATTERN",
+	 .places = OPTION_ARGV,
+	 .help = "leave out names, or with a slash paths, that match; may be repeated"},
+	{.name = "threads",
+	 .type = OPTION_COUNT,
+	 AT(threads),
+	 .value = "N",
+	 .min = 1,
+	 .max = 256,
+	 .places = OPTION_ARGV,
+	 .help = "work on so many threads (default: one for each processor)"},
+	{.name = "expires",
+	 .type = OPTION_DURATION,
+	 AT(expires_ms),
+	 .value = "TIME",
+	 .places = OPTION_ARGV,
+	 .help = "readers refuse the head as new after so long, such as 30d"},
+	{.name = "owner",
+	 .type = OPTION_BOOL,
+	 AT(want_owner),
+	 .places = OPTION_ARGV,
+	 .help = "record user and group ids"},
+	{.name = "file-digests",
+	 .type = OPTION_BOOL,
+	 AT(want_file_digests),
+	 .places = OPTION_ARGV,
+	 .help = "record the SHA-256 of each file (reads the tree twice)"},
+	{.name = "force",
+	 .type = OPTION_BOOL,
+	 AT(is_forced),
+	 .places = OPTION_ARGV,
+	 .help = "write a head although nothing changed, move a tag, or leave a signed dataset unsigned"},
+	{.name = "dry-run",
+	 .type = OPTION_BOOL,
+	 AT(is_dry_run),
+	 .places = OPTION_ARGV,
+	 .help = "read everything, write nothing"},
+	{.name = "json",
+	 .type = OPTION_BOOL,
+	 AT(json),
+	 .places = OPTION_ARGV,
+	 .help = "print the result as JSON"},
+	{0},
 };
 #undef AT
 
@@ -146,7 +187,8 @@ static void print_totals(const struct publish_result *result)
 		printf("  %s skipped: sockets, devices, FIFOs\n",
 		       format_count(result->skipped, count));
 	if (result->excluded)
-		printf("  %s excluded\n", format_count(result->excluded, count));
+		printf("  %s excluded\n",
+		       format_count(result->excluded, count));
 }
 
 static void print_transfer(const struct publish_result *result, bool is_dry_run)
@@ -261,7 +303,7 @@ static int publish(const struct arguments *arguments, const char *tree,
 	};
 	struct publish_result result;
 	struct secret_key key;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = load_secret_key(arguments->key, &key, &options.key, &err);
 
 	if (r == 0 && !options.name) {
@@ -287,11 +329,13 @@ static int publish(const struct arguments *arguments, const char *tree,
 
 int cmd_publish(int argc, char **argv)
 {
-	struct arguments arguments = { 0 };
+	struct arguments arguments = {0};
 	const struct mirror_command command = {
 		.name = "publish",
-		.usage = "larder publish [-n NAME] [-k KEY] [OPTION]... TREE MIRROR",
-		.summary = "Publish a directory as a new snapshot on a mirror, which is made if need be.",
+		.usage =
+			"larder publish [-n NAME] [-k KEY] [OPTION]... TREE MIRROR",
+		.summary =
+			"Publish a directory as a new snapshot on a mirror, which is made if need be.",
 		.options = publish_options,
 		.target = &arguments,
 		.operands_min = 2,

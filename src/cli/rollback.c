@@ -19,13 +19,19 @@ struct arguments {
 
 #define AT(member) .offset = offsetof(struct arguments, member)
 static const struct option_def rollback_options[] = {
-	{ .name = "key", .letter = 'k', .type = OPTION_STRING, AT(key),
-	  .value = "FILE", .places = OPTION_ARGV,
-	  .help = "sign with this secret key" },
-	{ .name = "force", .type = OPTION_BOOL, AT(is_forced),
-	  .places = OPTION_ARGV,
-	  .help = "leave the head unsigned where the last one is signed" },
-	{ 0 },
+	{.name = "key",
+	 .letter = 'k',
+	 .type = OPTION_STRING,
+	 AT(key),
+	 .value = "FILE",
+	 .places = OPTION_ARGV,
+	 .help = "sign with this secret key"},
+	{.name = "force",
+	 .type = OPTION_BOOL,
+	 AT(is_forced),
+	 .places = OPTION_ARGV,
+	 .help = "leave the head unsigned where the last one is signed"},
+	{0},
 };
 #undef AT
 
@@ -36,7 +42,7 @@ static int rollback(const struct arguments *arguments,
 	const struct secret_key *used;
 	struct secret_key key;
 	struct head head;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = load_secret_key(arguments->key, &key, &used, &err);
 
 	if (r == 0)
@@ -52,11 +58,12 @@ static int rollback(const struct arguments *arguments,
 
 int cmd_rollback(int argc, char **argv)
 {
-	struct arguments arguments = { 0 };
+	struct arguments arguments = {0};
 	const struct mirror_command command = {
 		.name = "rollback",
 		.usage = "larder rollback [-k KEY] MIRROR NAME SERIAL|DIGEST",
-		.summary = "Make an old snapshot the current one, under a new serial.",
+		.summary =
+			"Make an old snapshot the current one, under a new serial.",
 		.options = rollback_options,
 		.target = &arguments,
 		.operands_min = 3,

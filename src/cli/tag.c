@@ -19,24 +19,36 @@ struct arguments {
 
 #define AT(member) .offset = offsetof(struct arguments, member)
 static const struct option_def tag_options[] = {
-	{ .name = "key", .letter = 'k', .type = OPTION_STRING, AT(key),
-	  .value = "FILE", .places = OPTION_ARGV,
-	  .help = "sign with this secret key" },
-	{ .name = "serial", .type = OPTION_COUNT, AT(serial), .value = "N",
-	  .places = OPTION_ARGV,
-	  .help = "tag that snapshot instead of the current one" },
-	{ .name = "force", .type = OPTION_BOOL, AT(is_forced),
-	  .places = OPTION_ARGV,
-	  .help = "move a tag, or leave it unsigned where the head is signed" },
-	{ .name = "delete", .type = OPTION_BOOL, AT(is_delete),
-	  .places = OPTION_ARGV, .help = "remove the tag" },
-	{ 0 },
+	{.name = "key",
+	 .letter = 'k',
+	 .type = OPTION_STRING,
+	 AT(key),
+	 .value = "FILE",
+	 .places = OPTION_ARGV,
+	 .help = "sign with this secret key"},
+	{.name = "serial",
+	 .type = OPTION_COUNT,
+	 AT(serial),
+	 .value = "N",
+	 .places = OPTION_ARGV,
+	 .help = "tag that snapshot instead of the current one"},
+	{.name = "force",
+	 .type = OPTION_BOOL,
+	 AT(is_forced),
+	 .places = OPTION_ARGV,
+	 .help = "move a tag, or leave it unsigned where the head is signed"},
+	{.name = "delete",
+	 .type = OPTION_BOOL,
+	 AT(is_delete),
+	 .places = OPTION_ARGV,
+	 .help = "remove the tag"},
+	{0},
 };
 #undef AT
 
 static int delete_tag(const char *const *operands)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = publish_untag(operands[0], operands[1], operands[2], &err);
 
 	if (r < 0)
@@ -52,7 +64,7 @@ static int set_tag(const struct arguments *arguments,
 	const struct secret_key *used;
 	struct secret_key key;
 	struct head head;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = load_secret_key(arguments->key, &key, &used, &err);
 
 	if (r == 0)
@@ -69,11 +81,12 @@ static int set_tag(const struct arguments *arguments,
 
 int cmd_tag(int argc, char **argv)
 {
-	struct arguments arguments = { 0 };
+	struct arguments arguments = {0};
 	const struct mirror_command command = {
 		.name = "tag",
 		.usage = "larder tag [-k KEY] [--serial N] MIRROR NAME TAG",
-		.summary = "Give a snapshot a name that stays on it, and keep it from gc.",
+		.summary =
+			"Give a snapshot a name that stays on it, and keep it from gc.",
 		.options = tag_options,
 		.target = &arguments,
 		.operands_min = 3,

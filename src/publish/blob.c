@@ -36,9 +36,8 @@ void blob_handle_free(struct blob_handle *blob)
 static int keep_piece(struct blob_handle *blob, const struct piece *piece)
 {
 	if (blob->piece_count == blob->piece_capacity) {
-		uint32_t wanted = blob->piece_capacity ?
-					  2 * blob->piece_capacity :
-					  1;
+		uint32_t wanted =
+			blob->piece_capacity ? 2 * blob->piece_capacity : 1;
 		void *grown = reallocarray(blob->pieces, wanted,
 					   sizeof(*blob->pieces));
 

@@ -37,13 +37,13 @@ struct piece {
 struct blob_handle {
 	struct blob_handle *previous, *next; /* all of a run; walker's thread */
 	uint64_t size;
-	struct digest id;        /* once is_done */
-	uint32_t piece_count;    /* in pieces; 0 once it has a recipe object */
+	struct digest id;     /* once is_done */
+	uint32_t piece_count; /* in pieces; 0 once it has a recipe object */
 	uint32_t piece_capacity;
-	struct piece *pieces;    /* the first LIMIT_INLINE_CHUNKS */
+	struct piece *pieces;	      /* the first LIMIT_INLINE_CHUNKS */
 	struct recipe_writer *writer; /* from the next one on */
-	VEC(uint32_t) numbers;        /* with writer */
-	bool is_done;            /* guarded by the pipeline's mutex */
+	VEC(uint32_t) numbers;	      /* with writer */
+	bool is_done;		      /* guarded by the pipeline's mutex */
 };
 
 struct blob_job {

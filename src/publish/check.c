@@ -110,8 +110,8 @@ static int check_frames(struct check *check, const char *path,
 	_cleanup_free_ uint8_t *memory =
 		malloc(LIMIT_FRAME_BYTES + LIMIT_CHUNK_BYTES);
 	_cleanup_(codec_free_p) struct codec *codec = codec_new();
-	_cleanup_close_ int fd = openat(check->inventory.mirror->fd, path,
-					O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd =
+		openat(check->inventory.mirror->fd, path, O_RDONLY | O_CLOEXEC);
 	struct frame_check frame = {
 		.check = check,
 		.path = path,
@@ -141,7 +141,7 @@ static int check_pack(void *arg, size_t i, struct err *err)
 	const struct stored_file *file = &check->inventory.packs.list.items[i];
 	_cleanup_free_ struct pack_record *records = NULL;
 	char path[SOURCE_PATH_MAX];
-	struct err text = { 0 };
+	struct err text = {0};
 	uint32_t count;
 	int r;
 
@@ -166,7 +166,7 @@ static int check_object(void *arg, size_t i, struct err *err)
 		&check->inventory.objects.list.items[i];
 	_cleanup_(codec_free_p) struct codec *codec = codec_new();
 	char path[SOURCE_PATH_MAX];
-	struct err text = { 0 };
+	struct err text = {0};
 	struct buf plain;
 	int r;
 
@@ -198,10 +198,9 @@ static int check_places_pages(const struct places_head *head,
 		    head->pages[i].stored_bytes >
 			    file->len - head->pages[i].offset)
 			return err_set(err, EBADMSG, "cut short");
-		r = places_page_parse(head, i,
-				      file->data + head->pages[i].offset,
-				      head->pages[i].stored_bytes, &places,
-				      &count, err);
+		r = places_page_parse(
+			head, i, file->data + head->pages[i].offset,
+			head->pages[i].stored_bytes, &places, &count, err);
 		if (r < 0)
 			return r;
 		free(places);
@@ -240,7 +239,7 @@ static int check_places(void *arg, size_t i, struct err *err)
 	struct check *check = arg;
 	const struct stored_file *file = &check->inventory.places.list.items[i];
 	char path[SOURCE_PATH_MAX];
-	struct err text = { 0 };
+	struct err text = {0};
 	int r;
 
 	mirror_places_path(&file->digest, path);
@@ -302,9 +301,8 @@ static int check_heads(struct check *check, struct err *err)
 static void count_files(struct check *check)
 {
 	const struct inventory *inventory = &check->inventory;
-	const struct stored_files *all[] = { &inventory->objects,
-					     &inventory->places,
-					     &inventory->packs };
+	const struct stored_files *all[] = {
+		&inventory->objects, &inventory->places, &inventory->packs};
 
 	check->result.objects = inventory->objects.list.count;
 	check->result.places = inventory->places.list.count;

@@ -43,8 +43,8 @@ struct chunk_index {
 	pthread_mutex_t mutex; /* guards what follows */
 	VEC(struct record) records;
 	VEC(struct pending) pending; /* few: the chunks in flight */
-	uint32_t *slots;             /* record + 1, or 0 */
-	size_t slot_count;           /* a power of two */
+	uint32_t *slots;	     /* record + 1, or 0 */
+	size_t slot_count;	     /* a power of two */
 };
 
 struct chunk_index *chunk_index_new(struct pack_tables *tables)
@@ -261,7 +261,8 @@ int chunk_index_claim(struct chunk_index *index, const struct digest *digest,
 		uint32_t record;
 
 		count = index->records.count;
-		while ((record = next_with_tag(index, tag, &at)) != CHUNK_NONE) {
+		while ((record = next_with_tag(index, tag, &at)) !=
+		       CHUNK_NONE) {
 			if (record < seen)
 				continue;
 			if (is_chunk(index, record, digest)) {

@@ -36,8 +36,8 @@ int chunk_index_add_pack(struct chunk_index *index, const struct digest *id,
 
 /*
  * 1: the chunk is stored, or another caller is storing it. 0: the
- * caller has to store it and then call chunk_index_stored. In both cases *ret is
- * its record number. Negative errno: out of memory.
+ * caller has to store it and then call chunk_index_stored. In both cases *ret
+ * is its record number. Negative errno: out of memory.
  */
 int chunk_index_claim(struct chunk_index *index, const struct digest *digest,
 		      uint32_t *ret);

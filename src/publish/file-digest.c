@@ -36,19 +36,20 @@ int file_digest(int root_fd, const char *path, const struct stat *st,
 		return err_set(err, ENOMEM, "out of memory");
 	fd = open_below(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		return err_set(err, -fd, "cannot read '%s': %s", path_tail(path),
-			       strerror(-fd));
+		return err_set(err, -fd, "cannot read '%s': %s",
+			       path_tail(path), strerror(-fd));
 	while ((n = pread_full(fd, data, READ_BYTES, offset)) > 0) {
 		hasher_add(hasher, data, (size_t)n);
 		offset += (uint64_t)n;
 	}
 	if (n < 0)
-		return err_set(err, (int)-n, "cannot read '%s': %s", path_tail(path),
-			       strerror((int)-n));
+		return err_set(err, (int)-n, "cannot read '%s': %s",
+			       path_tail(path), strerror((int)-n));
 	if (offset != (uint64_t)st->st_size)
-		return err_set(err, ESTALE,
-			       "'%s' was changed while it was read; publish a tree that stands still",
-			       path_tail(path));
+		return err_set(
+			err, ESTALE,
+			"'%s' was changed while it was read; publish a tree that stands still",
+			path_tail(path));
 	hasher_finish(hasher, ret);
 	return digest_is_none(ret) ? err_set(err, ENOMEM, "out of memory") : 0;
 }

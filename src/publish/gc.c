@@ -47,13 +47,13 @@ struct gc {
 	const struct mirror *mirror;
 	struct inventory inventory;
 	struct live *packs; /* as in the inventory */
-	int64_t now;        /* by the mirror's clock */
+	int64_t now;	    /* by the mirror's clock */
 	struct gc_result result;
 	uint64_t bad;
 	struct err first_bad;
 	bool is_out_of_memory;
 	_Atomic int stop_result; /* set by the ticker */
-	struct err stop_err;     /* before stop_result */
+	struct err stop_err;	 /* before stop_result */
 };
 
 /* Marking. */
@@ -124,9 +124,10 @@ static int mark_heads(struct gc *gc, struct err *err)
 			&gc->inventory.heads.list.items[i];
 
 		if (stored->result < 0)
-			r = err_set(err, EBADMSG,
-				    "%s; nothing was removed: repair or remove that head first",
-				    stored->err.text);
+			r = err_set(
+				err, EBADMSG,
+				"%s; nothing was removed: repair or remove that head first",
+				stored->err.text);
 		else if (gc->stop_result)
 			r = gc->stop_result;
 		else if (is_kept(gc, i)) {
@@ -138,9 +139,10 @@ static int mark_heads(struct gc *gc, struct err *err)
 	if (r == 0 && gc->is_out_of_memory)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0 && gc->bad > 0)
-		r = err_set(err, EBADMSG,
-			    "the mirror is damaged, nothing was removed (larder check names all %llu faults): %s",
-			    (unsigned long long)gc->bad, gc->first_bad.text);
+		r = err_set(
+			err, EBADMSG,
+			"the mirror is damaged, nothing was removed (larder check names all %llu faults): %s",
+			(unsigned long long)gc->bad, gc->first_bad.text);
 	return r;
 }
 
@@ -166,10 +168,10 @@ static int spare_packs(struct gc *gc, const struct stored_file *file)
 	if (r == 0)
 		r = places_head_size(data.data, data.len, &head_bytes, NULL);
 	if (r == 0)
-		r = head_bytes > data.len ? -EBADMSG :
-					    places_head_parse(data.data,
-							      head_bytes, &head,
-							      NULL);
+		r = head_bytes > data.len ?
+			    -EBADMSG :
+			    places_head_parse(data.data, head_bytes, &head,
+					      NULL);
 	for (uint32_t i = 0; r == 0 && i < head->pack_count; i++) {
 		struct stored_file *pack = stored_files_find(
 			&gc->inventory.packs, &head->packs[i].id);
@@ -206,8 +208,8 @@ static int remove_file(struct gc *gc, const char *path, uint64_t bytes,
 		*err = gc->stop_err;
 		return gc->stop_result;
 	}
-	if (!gc->options->is_dry_run &&
-	    unlinkat(gc->mirror->fd, path, 0) < 0 && errno != ENOENT)
+	if (!gc->options->is_dry_run && unlinkat(gc->mirror->fd, path, 0) < 0 &&
+	    errno != ENOENT)
 		return err_set(err, errno, "cannot remove '%s/%s': %s",
 			       gc->mirror->path, path, strerror(errno));
 	++*count;
@@ -281,7 +283,8 @@ static int remove_packs(struct gc *gc, struct err *err)
 			gc->result.spared_files++;
 			gc->result.spared_bytes += file->size;
 		} else {
-			r = remove_file(gc, mirror_pack_path(&file->digest, path),
+			r = remove_file(gc,
+					mirror_pack_path(&file->digest, path),
 					file->size, &gc->result.packs, err);
 		}
 	}
@@ -298,10 +301,10 @@ static int remove_temporaries(struct gc *gc, const struct stored_files *files,
 		struct stat st;
 
 		if (!starts_with(strrchr(path, '/') + 1, ".tmp-") ||
-		    fstatat(gc->mirror->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    fstatat(gc->mirror->fd, path, &st, AT_SYMLINK_NOFOLLOW) <
+			    0 ||
 		    !S_ISREG(st.st_mode) ||
-		    st.st_mtim.tv_sec >
-			    gc->now - (int64_t)gc->options->grace_s)
+		    st.st_mtim.tv_sec > gc->now - (int64_t)gc->options->grace_s)
 			continue;
 		r = remove_file(gc, path, (uint64_t)st.st_size,
 				&gc->result.temporaries, err);
@@ -345,8 +348,8 @@ static int run_gc(struct gc *gc, struct err *err)
 	r = inventory_take(gc->mirror, &gc->inventory, err);
 	if (r < 0)
 		return r;
-	gc->packs = calloc(gc->inventory.packs.list.count + 1,
-			   sizeof(*gc->packs));
+	gc->packs =
+		calloc(gc->inventory.packs.list.count + 1, sizeof(*gc->packs));
 	if (!gc->packs)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)
@@ -374,7 +377,7 @@ int gc_mirror(const struct gc_options *options, struct gc_result *ret,
 	      struct err *err)
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
-	struct gc gc = { .options = options };
+	struct gc gc = {.options = options};
 	struct ticker_options ticker_options = {
 		.stop = options->stop,
 		.fail = stop_gc,

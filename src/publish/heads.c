@@ -43,9 +43,10 @@ static bool is_name_conflict(int r)
 static int fail_conflict(const struct mirror *mirror, const char *path, int r,
 			 struct err *err)
 {
-	return err_set(err, -r,
-		       "'%s/%s' cannot be: one dataset's name may not be a directory of another's",
-		       mirror->path, path);
+	return err_set(
+		err, -r,
+		"'%s/%s' cannot be: one dataset's name may not be a directory of another's",
+		mirror->path, path);
 }
 
 static int load_path(const struct mirror *mirror, const char *path,
@@ -72,9 +73,8 @@ static int load_path(const struct mirror *mirror, const char *path,
 	return r;
 }
 
-int head_load(const struct mirror *mirror, const char *dataset,
-	      const char *tag, struct head *ret, struct digest *ret_text,
-	      struct err *err)
+int head_load(const struct mirror *mirror, const char *dataset, const char *tag,
+	      struct head *ret, struct digest *ret_text, struct err *err)
 {
 	char path[SOURCE_PATH_MAX];
 
@@ -144,9 +144,10 @@ int head_check_key(const struct mirror *mirror, const struct head *current,
 		return 0;
 	hex_encode(current->signatures[0].key_id,
 		   sizeof(current->signatures[0].key_id), id);
-	return err_set(err, EKEYREJECTED,
-		       "the head of '%s' in '%s' is signed by key %s: give -k KEY, or --force to leave it unsigned",
-		       current->dataset, mirror->path, id);
+	return err_set(
+		err, EKEYREJECTED,
+		"the head of '%s' in '%s' is signed by key %s: give -k KEY, or --force to leave it unsigned",
+		current->dataset, mirror->path, id);
 }
 
 void stored_heads_release(struct stored_heads *heads)
@@ -269,7 +270,7 @@ static int compare_heads(const void *a, const void *b)
 int heads_list(const struct mirror *mirror, const char *dataset,
 	       struct stored_heads *ret, struct err *err)
 {
-	struct stored_heads heads = { 0 };
+	struct stored_heads heads = {0};
 	struct listing listing = {
 		.mirror = mirror,
 		.dataset = dataset,

@@ -25,9 +25,9 @@ enum head_kind { HEAD_CURRENT, HEAD_TAGGED, HEAD_HISTORY };
 struct stored_head {
 	struct head head;
 	enum head_kind kind;
-	char *path;         /* below the mirror */
+	char *path;	    /* below the mirror */
 	struct digest text; /* SHA-256 of the file */
-	int result;         /* negative: unreadable, err says why; head is empty */
+	int result; /* negative: unreadable, err says why; head is empty */
 	struct err err;
 };
 
@@ -43,9 +43,8 @@ void stored_heads_release(struct stored_heads *heads);
 
 /* The current head, or a tagged one. -ENOENT if there is none. ret_text, if
  * not NULL, is its digest. */
-int head_load(const struct mirror *mirror, const char *dataset,
-	      const char *tag, struct head *ret, struct digest *ret_text,
-	      struct err *err);
+int head_load(const struct mirror *mirror, const char *dataset, const char *tag,
+	      struct head *ret, struct digest *ret_text, struct err *err);
 
 /*
  * Complete and store a head: signed when key is not NULL, the history

@@ -120,8 +120,8 @@ static int find_head(const struct mirror *mirror, const char *name,
 
 		if (stored->result < 0 || !is_meant(&stored->head, which))
 			continue;
-		if (found && !digest_equal(&found->catalog,
-					   &stored->head.catalog) &&
+		if (found &&
+		    !digest_equal(&found->catalog, &stored->head.catalog) &&
 		    found->serial == stored->head.serial)
 			continue;
 		if (!found || stored->head.serial >= found->serial)
@@ -130,9 +130,10 @@ static int find_head(const struct mirror *mirror, const char *name,
 	if (found)
 		*ret = *found;
 	else
-		r = err_set(err, ENOENT,
-			    "no snapshot '%s' of '%s': larder log shows what there is",
-			    which, name);
+		r = err_set(
+			err, ENOENT,
+			"no snapshot '%s' of '%s': larder log shows what there is",
+			which, name);
 	stored_heads_release(&heads);
 	return r;
 }
@@ -169,10 +170,11 @@ static int check_move(const struct mirror *mirror, const struct head *head,
 			       ": use --force to move it",
 			       tag, tagged.serial);
 	if (tagged.serial >= head->serial)
-		return err_set(err, EINVAL,
-			       "tag '%s' is on serial %" PRIu64
-			       ": readers do not follow it to an older one; use another tag",
-			       tag, tagged.serial);
+		return err_set(
+			err, EINVAL,
+			"tag '%s' is on serial %" PRIu64
+			": readers do not follow it to an older one; use another tag",
+			tag, tagged.serial);
 	return 0;
 }
 
@@ -182,14 +184,15 @@ int publish_tag(const char *where, const char *name, const char *tag,
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
 	_cleanup_(lease_release_p) struct lease *lease = NULL;
-	struct head current = { 0 }, head;
+	struct head current = {0}, head;
 	char which[24];
 	int r;
 
 	if (!tag_name_valid(tag))
-		return err_set(err, EINVAL,
-			       "'%s' cannot be a tag: use letters, digits, '.', '_' and '-'",
-			       tag);
+		return err_set(
+			err, EINVAL,
+			"'%s' cannot be a tag: use letters, digits, '.', '_' and '-'",
+			tag);
 	r = open_for_writing(where, "tag", &mirror, &lease, err);
 	if (r == 0)
 		r = load_current(mirror, name, &current, NULL, err);
@@ -206,7 +209,7 @@ int publish_tag(const char *where, const char *name, const char *tag,
 		return r;
 	snprintf(head.tag, sizeof(head.tag), "%s", tag);
 	head.expires = 0;
-	head.previous = (struct digest){ 0 };
+	head.previous = (struct digest){0};
 	r = head_store(mirror, &head, key, err);
 	if (r == 0)
 		*ret = head;
@@ -242,7 +245,7 @@ int publish_rollback(const char *where, const char *name, const char *which,
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
 	_cleanup_(lease_release_p) struct lease *lease = NULL;
-	struct head current = { 0 }, head;
+	struct head current = {0}, head;
 	struct digest previous;
 	int r = open_for_writing(where, "rollback", &mirror, &lease, err);
 
@@ -255,14 +258,16 @@ int publish_rollback(const char *where, const char *name, const char *which,
 	if (r < 0)
 		return r;
 	if (digest_equal(&head.catalog, &current.catalog))
-		return err_set(err, EEXIST,
-			       "that is the current snapshot of '%s' (serial %" PRIu64
-			       ")",
-			       name, current.serial);
+		return err_set(
+			err, EEXIST,
+			"that is the current snapshot of '%s' (serial %" PRIu64
+			")",
+			name, current.serial);
 	if (!has_catalog(mirror, &head))
-		return err_set(err, ENOENT,
-			       "snapshot '%s' of '%s' is not on the mirror any more",
-			       which, name);
+		return err_set(
+			err, ENOENT,
+			"snapshot '%s' of '%s' is not on the mirror any more",
+			which, name);
 	head.tag[0] = '\0';
 	head.serial = current.serial + 1;
 	head.time = wall_seconds();

@@ -19,10 +19,10 @@ static int number_packs(struct inventory *inventory)
 	if (!inventory->tables)
 		return -ENOMEM;
 	for (size_t i = 0; i < inventory->packs.list.count; i++) {
-		const struct stored_file *file = &inventory->packs.list.items[i];
-		int64_t number = pack_tables_add_stored(inventory->tables,
-							&file->digest,
-							file->size);
+		const struct stored_file *file =
+			&inventory->packs.list.items[i];
+		int64_t number = pack_tables_add_stored(
+			inventory->tables, &file->digest, file->size);
 
 		if (number < 0)
 			return (int)number;
@@ -33,7 +33,7 @@ static int number_packs(struct inventory *inventory)
 int inventory_take(const struct mirror *mirror, struct inventory *ret,
 		   struct err *err)
 {
-	struct inventory inventory = { .mirror = mirror };
+	struct inventory inventory = {.mirror = mirror};
 	int r = heads_list(mirror, NULL, &inventory.heads, err);
 
 	if (r == 0)

@@ -92,7 +92,7 @@ static void this_process(const char *what, struct holder *ret)
 {
 	ssize_t n;
 
-	*ret = (struct holder){ .pid = (uint64_t)getpid() };
+	*ret = (struct holder){.pid = (uint64_t)getpid()};
 	if (gethostname(ret->host, sizeof(ret->host) - 1) < 0)
 		snprintf(ret->host, sizeof(ret->host), "unknown");
 	read_line("/proc/sys/kernel/random/boot_id", ret->boot,
@@ -125,12 +125,12 @@ static void set_field(struct holder *holder, const char *key, const char *value)
 		char *to;
 		size_t size;
 	} texts[] = {
-		{ "host", holder->host, sizeof(holder->host) },
-		{ "boot", holder->boot, sizeof(holder->boot) },
-		{ "pid-namespace", holder->pid_namespace,
-		  sizeof(holder->pid_namespace) },
-		{ "command", holder->what, sizeof(holder->what) },
-		{ "since", holder->since, sizeof(holder->since) },
+		{"host", holder->host, sizeof(holder->host)},
+		{"boot", holder->boot, sizeof(holder->boot)},
+		{"pid-namespace", holder->pid_namespace,
+		 sizeof(holder->pid_namespace)},
+		{"command", holder->what, sizeof(holder->what)},
+		{"since", holder->since, sizeof(holder->since)},
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -145,7 +145,7 @@ static void set_field(struct holder *holder, const char *key, const char *value)
 /* Whatever it says; unknown and malformed lines are passed over. */
 static void holder_parse(char *text, struct holder *ret)
 {
-	*ret = (struct holder){ .host = "unknown", .what = "?", .since = "?" };
+	*ret = (struct holder){.host = "unknown", .what = "?", .since = "?"};
 	while (*text) {
 		char *next = text + strcspn(text, "\n");
 		char *colon;
@@ -195,18 +195,18 @@ static int judge(const struct mirror *mirror, struct err *err)
 	if (r == 0)
 		r = mirror_now(mirror, &now);
 	if (r < 0)
-		return r == -ENOENT ? r :
-				      err_set(err, -r,
-					      "cannot read '%s/%s': %s",
-					      mirror->path, LEASE_NAME,
-					      strerror(-r));
+		return r == -ENOENT ?
+			       r :
+			       err_set(err, -r, "cannot read '%s/%s': %s",
+				       mirror->path, LEASE_NAME, strerror(-r));
 	if (is_dead(&holder) || now - st.st_mtim.tv_sec > LEASE_STALE_S)
 		return 0;
-	return err_set(err, EBUSY,
-		       "mirror '%s' is in use: larder %s on host '%s', process %" PRIu64
-		       ", since %s",
-		       mirror->path, holder.what, holder.host, holder.pid,
-		       holder.since);
+	return err_set(
+		err, EBUSY,
+		"mirror '%s' is in use: larder %s on host '%s', process %" PRIu64
+		", since %s",
+		mirror->path, holder.what, holder.host, holder.pid,
+		holder.since);
 }
 
 /* -ENOENT if by now it is gone or somebody else's. */
@@ -222,7 +222,8 @@ static int open_lease(struct lease *lease, const struct buf *expected)
 	n = read_full(fd, text, sizeof(text));
 	if (n < 0)
 		return (int)n;
-	if ((size_t)n != expected->len || memcmp(text, expected->data, (size_t)n))
+	if ((size_t)n != expected->len ||
+	    memcmp(text, expected->data, (size_t)n))
 		return -ENOENT;
 	lease->fd = steal_fd(&fd);
 	return 0;
@@ -299,9 +300,10 @@ static bool is_ours(const struct lease *lease)
 int lease_renew(struct lease *lease, struct err *err)
 {
 	if (!is_ours(lease))
-		return err_set(err, ESTALE,
-			       "lost the lease of mirror '%s': another process took it over",
-			       lease->mirror->path);
+		return err_set(
+			err, ESTALE,
+			"lost the lease of mirror '%s': another process took it over",
+			lease->mirror->path);
 	if (futimens(lease->fd, NULL) < 0)
 		return err_set(err, errno,
 			       "cannot renew the lease of mirror '%s': %s",

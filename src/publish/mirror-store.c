@@ -49,12 +49,13 @@ static int path_of_url(const char *url, char **ret_path, struct err *err)
 		from += strlen("localhost");
 	if (*from != '/')
 		return err_set(err, EINVAL,
-			       "'%s' names another host; use file:///PATH", url);
+			       "'%s' names another host; use file:///PATH",
+			       url);
 	path = to = malloc(strlen(from) + 1);
 	if (!path)
 		return -ENOMEM;
 	while (*from) {
-		char digits[3] = { 0 };
+		char digits[3] = {0};
 
 		if (*from != '%') {
 			*to++ = *from++;
@@ -77,9 +78,10 @@ static int local_path(const char *where, char **ret_path, struct err *err)
 	if (starts_with(where, "file://"))
 		return path_of_url(where, ret_path, err);
 	if (strstr(where, "://"))
-		return err_set(err, ENOTSUP,
-			       "cannot write to '%s': only directories and file:// are supported",
-			       where);
+		return err_set(
+			err, ENOTSUP,
+			"cannot write to '%s': only directories and file:// are supported",
+			where);
 	*ret_path = strdup(where);
 	return *ret_path ? 0 : -ENOMEM;
 }
@@ -137,9 +139,10 @@ static int check_marker(struct mirror *mirror, enum mirror_open_flags flags,
 		err_set(err, -r, "cannot read '%s/%s': %s", mirror->path,
 			MIRROR_MARKER, strerror(-r));
 	} else if (!is_empty_directory(mirror->fd)) {
-		r = err_set(err, EINVAL,
-			    "'%s' is no mirror (it has no file '%s') and is not empty",
-			    mirror->path, MIRROR_MARKER);
+		r = err_set(
+			err, EINVAL,
+			"'%s' is no mirror (it has no file '%s') and is not empty",
+			mirror->path, MIRROR_MARKER);
 	} else if (flags & MIRROR_OPEN_CREATE) {
 		r = write_marker(mirror, err);
 	} else if (flags & MIRROR_OPEN_ABSENT_OK) {
@@ -159,8 +162,7 @@ static int open_directory(struct mirror *mirror, enum mirror_open_flags flags,
 		int r = mkdir_parents(AT_FDCWD, mirror->path, 0777);
 
 		if (r < 0)
-			return err_set(err, -r,
-				       "cannot create mirror '%s': %s",
+			return err_set(err, -r, "cannot create mirror '%s': %s",
 				       mirror->path, strerror(-r));
 	}
 	mirror->fd = open(mirror->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -259,8 +261,8 @@ static void note_unsynced(struct mirror *mirror, const char *path)
 		 path);
 }
 
-int mirror_file_write(struct mirror *mirror, const char *path,
-		      const void *data, size_t len, struct err *err)
+int mirror_file_write(struct mirror *mirror, const char *path, const void *data,
+		      size_t len, struct err *err)
 {
 	int r = file_write(mirror->fd, path, data, len, 0666, FILE_WRITE_MKDIR);
 
@@ -358,8 +360,8 @@ static int add_stranger(struct stored_files *files, const char *top,
 {
 	char **slot = vec_push(&files->strangers);
 
-	if (!slot || asprintf(slot, "%s/%s%s%s", top, fan, *fan ? "/" : "",
-			      name) < 0) {
+	if (!slot ||
+	    asprintf(slot, "%s/%s%s%s", top, fan, *fan ? "/" : "", name) < 0) {
 		if (slot)
 			files->strangers.count--;
 		return -ENOMEM;
@@ -380,7 +382,7 @@ static bool parse_digest_name(const char *fan, const char *name,
 	for (const char *c = hex; *c; c++)
 		if (*c >= 'A' && *c <= 'F')
 			return false;
-	*ret = (struct digest){ .type = DIGEST_SHA256 };
+	*ret = (struct digest){.type = DIGEST_SHA256};
 	return hex_decode(hex, ret->bytes, DIGEST_BYTES) == 0;
 }
 
@@ -475,7 +477,7 @@ static int compare_files(const void *a, const void *b)
 int mirror_list(const struct mirror *mirror, const char *top,
 		struct stored_files *ret, struct err *err)
 {
-	struct stored_files files = { 0 };
+	struct stored_files files = {0};
 	int fd, r;
 
 	*ret = files;
@@ -508,10 +510,10 @@ void stored_files_release(struct stored_files *files)
 struct stored_file *stored_files_find(const struct stored_files *files,
 				      const struct digest *digest)
 {
-	struct stored_file key = { .digest = *digest };
+	struct stored_file key = {.digest = *digest};
 
 	if (files->list.count == 0)
 		return NULL;
-	return bsearch(&key, files->list.items, files->list.count,
-		       sizeof(key), compare_files);
+	return bsearch(&key, files->list.items, files->list.count, sizeof(key),
+		       compare_files);
 }

@@ -19,12 +19,13 @@ struct codec;
 struct mirror {
 	char *path; /* for messages */
 	int fd;
-	pthread_mutex_t mutex;   /* guards unsynced, which is NULL after too many */
+	pthread_mutex_t
+		mutex; /* guards unsynced, which is NULL after too many */
 	struct unsynced *unsynced;
 };
 
 enum mirror_open_flags {
-	MIRROR_OPEN_CREATE = 1 << 0, /* make it where there is nothing */
+	MIRROR_OPEN_CREATE = 1 << 0,	/* make it where there is nothing */
 	MIRROR_OPEN_ABSENT_OK = 1 << 1, /* fd = -1 where there is nothing */
 };
 
@@ -43,7 +44,8 @@ int mirror_object_read(const struct mirror *mirror, struct codec *codec,
 /*
  * Store an object unless it is there and sound. Not synced: mirror_sync does
  * that for all. *ret_stored is the size of the file when one was written, 0
- * otherwise. With is_dry_run nothing is written and *ret_stored is what it would be.
+ * otherwise. With is_dry_run nothing is written and *ret_stored is what it
+ * would be.
  */
 int mirror_object_write(struct mirror *mirror, struct codec *codec,
 			const struct digest *digest, const void *data,
@@ -51,8 +53,8 @@ int mirror_object_write(struct mirror *mirror, struct codec *codec,
 			uint64_t *ret_stored, struct err *err);
 
 /* Write a file whole. Not synced: mirror_sync does that for all. */
-int mirror_file_write(struct mirror *mirror, const char *path,
-		      const void *data, size_t len, struct err *err);
+int mirror_file_write(struct mirror *mirror, const char *path, const void *data,
+		      size_t len, struct err *err);
 
 /* Everything written so far reaches the disk. */
 int mirror_sync(struct mirror *mirror, struct err *err);
@@ -66,7 +68,7 @@ struct stored_file {
 };
 struct stored_files {
 	VEC(struct stored_file) list; /* sorted by digest */
-	VEC(char *) strangers;        /* other names, as paths below the mirror */
+	VEC(char *) strangers; /* other names, as paths below the mirror */
 };
 int mirror_list(const struct mirror *mirror, const char *top,
 		struct stored_files *ret, struct err *err);

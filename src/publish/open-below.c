@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths below a directory: opening them without following a symlink. A tree may be
- * changed by its users while it is published: a directory replaced by a
+ * Paths below a directory: opening them without following a symlink. A tree may
+ * be changed by its users while it is published: a directory replaced by a
  * symlink must not make us read /etc. openat2 says so in one call; where
  * it does not exist only the last part is guarded, as in tar.
  */

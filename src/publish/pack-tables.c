@@ -104,8 +104,8 @@ int pack_tables_append(struct pack_tables *tables, uint32_t pack,
 
 	if (p->count == p->capacity) {
 		uint32_t wanted = p->capacity ? 2 * p->capacity : 64;
-		void *grown = reallocarray(p->records, wanted,
-					   sizeof(*p->records));
+		void *grown =
+			reallocarray(p->records, wanted, sizeof(*p->records));
 
 		if (!grown)
 			return -ENOMEM;
@@ -211,8 +211,8 @@ int pack_table_load(const struct mirror *mirror, const struct digest *id,
 		return err_prefix(err, r, "%s", path);
 	if (!digest_equal(&actual, id)) {
 		free(records);
-		return err_set(err, EBADMSG, "%s: table does not match the name",
-			       path);
+		return err_set(err, EBADMSG,
+			       "%s: table does not match the name", path);
 	}
 	*ret = records;
 	*ret_count = count;
@@ -266,9 +266,8 @@ int pack_tables_get(struct pack_tables *tables, uint32_t pack,
 	return 0;
 }
 
-int pack_tables_find(struct pack_tables *tables, uint32_t pack,
-		     uint64_t offset, uint32_t *ret_position,
-		     struct pack_record *ret)
+int pack_tables_find(struct pack_tables *tables, uint32_t pack, uint64_t offset,
+		     uint32_t *ret_position, struct pack_record *ret)
 {
 	scoped_lock(&tables->mutex);
 	int r = bring_table(tables, pack);
@@ -301,9 +300,10 @@ int pack_tables_frames(struct pack_tables *tables, uint32_t pack,
 
 	if (r < 0)
 		return r;
-	*ret_bytes = p->count == 0 ? 0 :
-				     p->records[p->count - 1].offset +
-					     p->records[p->count - 1].stored_bytes;
+	*ret_bytes = p->count == 0 ?
+			     0 :
+			     p->records[p->count - 1].offset +
+				     p->records[p->count - 1].stored_bytes;
 	return 0;
 }
 

@@ -28,7 +28,8 @@ int64_t pack_tables_add_open(struct pack_tables *tables);
 /* To an open pack, by the one thread that writes it. *ret_position is the
  * record's position in the pack's table. */
 int pack_tables_append(struct pack_tables *tables, uint32_t pack,
-		       const struct pack_record *record, uint32_t *ret_position);
+		       const struct pack_record *record,
+		       uint32_t *ret_position);
 /* The records of an open pack; stable until the next append to it. */
 const struct pack_record *pack_tables_open_records(struct pack_tables *tables,
 						   uint32_t pack,
@@ -40,9 +41,8 @@ void pack_tables_close(struct pack_tables *tables, uint32_t pack,
 int pack_tables_get(struct pack_tables *tables, uint32_t pack,
 		    uint32_t position, struct pack_record *ret);
 /* The position of the record at that offset of the pack, or -ENOENT. */
-int pack_tables_find(struct pack_tables *tables, uint32_t pack,
-		     uint64_t offset, uint32_t *ret_position,
-		     struct pack_record *ret);
+int pack_tables_find(struct pack_tables *tables, uint32_t pack, uint64_t offset,
+		     uint32_t *ret_position, struct pack_record *ret);
 
 /* Bytes of all frames of a pack. */
 int pack_tables_frames(struct pack_tables *tables, uint32_t pack,

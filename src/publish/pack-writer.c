@@ -37,8 +37,8 @@ struct pack_writer {
 	struct pack_tables *tables;
 	uint32_t number; /* in tables */
 	uint32_t count;
-	int fd;          /* -1: dry run */
-	char *path;      /* of the temporary file */
+	int fd;	    /* -1: dry run */
+	char *path; /* of the temporary file */
 	uint64_t bytes;
 	uint64_t flushed_bytes;
 };
@@ -61,8 +61,9 @@ static int create_file(struct pack_writer *writer)
 			writer->path = NULL;
 			return -ENOMEM;
 		}
-		writer->fd = openat(writer->mirror->fd, writer->path,
-				    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		writer->fd =
+			openat(writer->mirror->fd, writer->path,
+			       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (writer->fd >= 0)
 			return 0;
 		free(steal_ptr(writer->path));

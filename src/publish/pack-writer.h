@@ -29,7 +29,8 @@ struct pack_writer;
 
 /* With is_dry_run it only counts. */
 int pack_writer_open(const struct mirror *mirror, struct pack_tables *tables,
-		     bool is_dry_run, struct pack_writer **ret, struct err *err);
+		     bool is_dry_run, struct pack_writer **ret,
+		     struct err *err);
 struct pack_frame {
 	struct digest digest;
 	const void *data;

@@ -41,7 +41,7 @@ static void *run_loop(void *arg)
 
 	for (;;) {
 		size_t index = atomic_fetch_add(&loop->next, 1);
-		struct err err = { 0 };
+		struct err err = {0};
 		int r;
 
 		if (index >= loop->count)

@@ -35,7 +35,7 @@
 #define QUEUED_JOBS_MAX 256u
 #define QUEUED_FILES_MAX 65536u
 #define CHUNKS_MAX 256u /* in flight: holes have no segment to bound them */
-#define CLOSING_MAX 4u  /* packs that wait for their sync */
+#define CLOSING_MAX 4u	/* packs that wait for their sync */
 #define LANES_MAX 16u
 #define RECIPE_LEVEL 3 /* digests do not shrink */
 
@@ -94,7 +94,7 @@ struct pipeline {
 
 	bool no_more_jobs, no_more_chunks, no_more_packs;
 	bool is_mirror_broken; /* the failure is of the mirror's disk */
-	int result;            /* the first failure */
+	int result;	       /* the first failure */
 	struct err err;
 	atomic_bool has_failed; /* the same, read without the mutex */
 
@@ -132,8 +132,7 @@ static void set_failure(struct pipeline *p, int result, const struct err *err,
 	pthread_cond_broadcast(&p->close);
 }
 
-void pipeline_fail(struct pipeline *pipeline, int result,
-		   const struct err *err)
+void pipeline_fail(struct pipeline *pipeline, int result, const struct err *err)
 {
 	set_failure(pipeline, result, err, false);
 }
@@ -159,7 +158,7 @@ static void queue_closing(struct pipeline *p, struct lane *lane)
 	struct closing *closing = malloc(sizeof(*closing));
 
 	if (!closing) { /* then close it here */
-		struct err err = { 0 };
+		struct err err = {0};
 		int r = pack_writer_finish(steal_ptr(lane->pack), &err);
 
 		if (r < 0)
@@ -223,7 +222,7 @@ static int store_page(void *arg, const struct digest *digest, const void *data,
 		      size_t len)
 {
 	struct lane *lane = arg;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = store_object(lane, digest, data, len, &err);
 
 	if (r < 0)
@@ -257,8 +256,7 @@ static int finish_blob(struct lane *lane, struct blob_handle *blob,
 	return 0;
 }
 
-static int finish_chunk(struct lane *lane, struct chunk *chunk,
-			struct err *err)
+static int finish_chunk(struct lane *lane, struct chunk *chunk, struct err *err)
 {
 	int r = 0;
 
@@ -306,7 +304,7 @@ static void drain(struct lane *lane)
 			lane->last = NULL;
 		pthread_mutex_unlock(&p->mutex);
 		if (!has_failed(p)) {
-			struct err err = { 0 };
+			struct err err = {0};
 			int r = finish_chunk(lane, chunk, &err);
 
 			if (r < 0)
@@ -408,7 +406,7 @@ static void take_chunk(struct worker *worker)
 		int r = work_on(worker, chunk, frame);
 
 		if (r < 0) {
-			struct err err = { 0 };
+			struct err err = {0};
 
 			set_failure(p, err_set(&err, -r, "%s", strerror(-r)),
 				    &err, false);
@@ -435,7 +433,7 @@ static void *run_worker(void *arg)
 	};
 
 	if (!worker.codec || !worker.hasher) {
-		struct err err = { 0 };
+		struct err err = {0};
 
 		set_failure(p, err_set(&err, ENOMEM, "out of memory"), &err,
 			    false);
@@ -508,7 +506,7 @@ static int lane_chunk(void *arg, struct segment *segment, const uint8_t *data,
 		.lane = lane,
 		.blob = lane->blob,
 		.data = data,
-		.piece = { .record = { .length = length } },
+		.piece = {.record = {.length = length}},
 		.is_last = is_last,
 	};
 	append_chunk(lane, chunk);
@@ -571,7 +569,7 @@ static void *run_lane(void *arg)
 	reader_init(&reader, p->options.root_fd, &p->options.params->chunker,
 		    &ops, lane);
 	while ((job = take_job(p))) {
-		struct err err = { 0 };
+		struct err err = {0};
 		int r;
 
 		lane->blob = job->blob;
@@ -593,7 +591,7 @@ static void *run_closer(void *arg)
 	pthread_mutex_lock(&p->mutex);
 	for (;;) {
 		struct closing *closing;
-		struct err err = { 0 };
+		struct err err = {0};
 		bool is_broken;
 		int r = 0;
 
@@ -666,8 +664,8 @@ static int make_buffers(struct pipeline *p)
 	uint8_t *at;
 
 	frame_bytes -= frame_bytes % 4096;
-	p->memory_bytes = segment_count * SEGMENT_BYTES +
-			  frame_count * frame_bytes;
+	p->memory_bytes =
+		segment_count * SEGMENT_BYTES + frame_count * frame_bytes;
 	at = mmap(NULL, p->memory_bytes, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)

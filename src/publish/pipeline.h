@@ -30,10 +30,10 @@ struct pipeline;
 
 /* Only ever counted up; read by the progress display. */
 struct pipeline_counts {
-	_Atomic uint64_t read_bytes;  /* holes included */
+	_Atomic uint64_t read_bytes; /* holes included */
 	_Atomic uint64_t zero_bytes;
-	_Atomic uint64_t known_bytes; /* the mirror had them */
-	_Atomic uint64_t new_bytes;   /* plain */
+	_Atomic uint64_t known_bytes;  /* the mirror had them */
+	_Atomic uint64_t new_bytes;    /* plain */
 	_Atomic uint64_t stored_bytes; /* the same, as frames */
 	_Atomic uint64_t new_chunks, known_chunks, zero_chunks;
 	_Atomic uint64_t object_bytes; /* objects and places written */

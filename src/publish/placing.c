@@ -126,7 +126,7 @@ static int find_place(const struct write *write, struct numbering *numbering,
 	int r;
 
 	if (number == CHUNK_NONE) {
-		*ret = (struct place){ .pack = PLACE_ZERO };
+		*ret = (struct place){.pack = PLACE_ZERO};
 		return 0;
 	}
 	r = chunk_index_place(write->index, number, &pack, &record);
@@ -147,7 +147,7 @@ static int make_file(const struct write *write, const struct waiting *waiting,
 		     struct buf *ret_file)
 {
 	_cleanup_free_ struct place *places = NULL;
-	struct numbering numbering = { 0 };
+	struct numbering numbering = {0};
 	int r = 0;
 
 	places = calloc(waiting->count, sizeof(*places));

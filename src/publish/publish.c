@@ -62,7 +62,7 @@ struct run {
 	atomic_bool is_over;
 	_Atomic(const char *) stage;
 
-	pthread_mutex_t mutex; /* guards what follows */
+	pthread_mutex_t mutex;	   /* guards what follows */
 	struct pipeline *pipeline; /* while it runs */
 	int stop_result;
 	struct err stop_err;
@@ -161,17 +161,18 @@ static void *count_tree(void *arg)
 
 /* Beginning. */
 
-static int check_options(const struct publish_options *options,
-			 struct err *err)
+static int check_options(const struct publish_options *options, struct err *err)
 {
 	if (!dataset_name_valid(options->name))
-		return err_set(err, EINVAL,
-			       "'%s' cannot be a dataset's name: use letters, digits, '.', '_', '-', and '/' between parts",
-			       options->name);
+		return err_set(
+			err, EINVAL,
+			"'%s' cannot be a dataset's name: use letters, digits, '.', '_', '-', and '/' between parts",
+			options->name);
 	if (options->tag && !tag_name_valid(options->tag))
-		return err_set(err, EINVAL,
-			       "'%s' cannot be a tag: use letters, digits, '.', '_' and '-'",
-			       options->tag);
+		return err_set(
+			err, EINVAL,
+			"'%s' cannot be a tag: use letters, digits, '.', '_' and '-'",
+			options->tag);
 	return 0;
 }
 
@@ -245,7 +246,7 @@ static int start_ticker(struct run *run, struct err *err)
 static int load_index(struct run *run, struct publish_result *result,
 		      struct err *err)
 {
-	struct stored_files packs = { 0 };
+	struct stored_files packs = {0};
 	int r = 0;
 
 	run->stage = "reading the mirror's packs";
@@ -310,7 +311,7 @@ static int write_tree(struct run *run, struct walk_counts *counts,
 {
 	const struct publish_options *options = run->options;
 	struct walk_options walk;
-	struct err late = { 0 };
+	struct err late = {0};
 	int r = start_pipeline(run, err), late_r;
 	const struct tree_options tree = {
 		.mirror = run->mirror,
@@ -448,9 +449,10 @@ static int check_tag(const struct run *run, const struct head *head,
 	if (r < 0 || run->options->is_forced ||
 	    digest_equal(&tagged.catalog, &head->catalog))
 		return r;
-	return err_set(err, EEXIST,
-		       "tag '%s' is on serial %llu already: use --force to move it",
-		       tag, (unsigned long long)tagged.serial);
+	return err_set(
+		err, EEXIST,
+		"tag '%s' is on serial %llu already: use --force to move it",
+		tag, (unsigned long long)tagged.serial);
 }
 
 static int write_tag(struct run *run, const struct head *head, struct err *err)
@@ -459,7 +461,7 @@ static int write_tag(struct run *run, const struct head *head, struct err *err)
 
 	snprintf(tagged.tag, sizeof(tagged.tag), "%s", run->options->tag);
 	tagged.expires = 0;
-	tagged.previous = (struct digest){ 0 };
+	tagged.previous = (struct digest){0};
 	return head_store(run->mirror, &tagged, run->options->key, err);
 }
 
@@ -529,8 +531,8 @@ static int explain_failure(struct run *run, int r, struct err *err)
 static int run_all(struct run *run, struct publish_result *result,
 		   struct err *err)
 {
-	struct snapshot_totals totals = { 0 };
-	struct walk_counts counts = { 0 };
+	struct snapshot_totals totals = {0};
+	struct walk_counts counts = {0};
 	int r = check_options(run->options, err);
 
 	if (r == 0)
@@ -575,13 +577,13 @@ static void run_release(struct run *run)
 int publish_run(const struct publish_options *options,
 		struct publish_result *ret, struct err *err)
 {
-	struct publish_result result = { 0 };
+	struct publish_result result = {0};
 	struct run run = {
 		.options = options,
 		.params = options->params ? options->params :
 					    &catalog_params_defaults,
-		.threads = options->threads ? options->threads :
-					      processor_count(),
+		.threads =
+			options->threads ? options->threads : processor_count(),
 		.start_ms = now_ms(),
 		.root_fd = -1,
 		.stage = "starting",
@@ -614,9 +616,10 @@ int publish_default_name(const char *tree,
 			       strerror(errno));
 	name = strrchr(path, '/') + 1;
 	if (!dataset_name_valid(name))
-		return err_set(err, EINVAL,
-			       "'%s' cannot be a dataset's name: give one with -n NAME",
-			       name);
+		return err_set(
+			err, EINVAL,
+			"'%s' cannot be a dataset's name: give one with -n NAME",
+			name);
 	snprintf(ret_name, LIMIT_DATASET_NAME_BYTES + 1, "%s", name);
 	return 0;
 }

@@ -34,13 +34,13 @@ struct publish_progress {
 struct publish_options {
 	const char *tree;
 	const char *mirror;
-	const char *name; /* of the dataset */
-	const char *tag;  /* NULL: none */
-	const struct secret_key *key;        /* NULL: unsigned */
+	const char *name;		     /* of the dataset */
+	const char *tag;		     /* NULL: none */
+	const struct secret_key *key;	     /* NULL: unsigned */
 	const struct catalog_params *params; /* NULL: the defaults */
-	const char *const *excludes; /* walk_is_excluded in walk.h */
+	const char *const *excludes;	     /* walk_is_excluded in walk.h */
 	size_t exclude_count;
-	int level;            /* of zstd; 0: 3 */
+	int level;	      /* of zstd; 0: 3 */
 	unsigned int threads; /* 0: one for each processor */
 	uint64_t expires_s;   /* the head's life; 0: for ever */
 	bool is_dry_run;      /* read and count, write nothing */
@@ -56,16 +56,17 @@ struct publish_options {
 };
 
 struct publish_result {
-	struct head head;      /* the current head now; of a dry run: what it would be */
-	bool is_unchanged;     /* the snapshot was there; head is the old one */
+	struct head
+		head; /* the current head now; of a dry run: what it would be */
+	bool is_unchanged; /* the snapshot was there; head is the old one */
 	uint64_t files, directories, symlinks;
-	uint64_t skipped;      /* sockets, devices, FIFOs */
+	uint64_t skipped; /* sockets, devices, FIFOs */
 	uint64_t excluded;
 	uint64_t zero_bytes, known_bytes, new_bytes, stored_bytes;
 	uint64_t new_chunks, known_chunks;
-	uint64_t object_bytes; /* written as objects and places */
+	uint64_t object_bytes;	 /* written as objects and places */
 	uint64_t salvaged_bytes; /* stored bytes taken over from a dead run */
-	uint64_t damaged_packs; /* left alone: larder check */
+	uint64_t damaged_packs;	 /* left alone: larder check */
 	uint64_t elapsed_ms;
 };
 
@@ -119,7 +120,7 @@ struct check_options {
 struct check_result {
 	uint64_t bad; /* reported */
 	uint64_t heads, objects, places, packs, chunks;
-	uint64_t bytes; /* read */
+	uint64_t bytes;		     /* read */
 	uint64_t unreferenced_packs; /* whole ones, of no head: gc's business */
 };
 

@@ -119,7 +119,7 @@ static int load(struct reach *reach, const struct digest *digest, size_t limit,
 		struct buf *ret)
 {
 	char path[SOURCE_PATH_MAX];
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	buf_init(ret, limit);
@@ -202,10 +202,10 @@ static int number_packs(struct reach *reach, struct places_file *file)
 static int places_file_open(struct reach *reach, const struct digest *object,
 			    uint64_t chunk_count, struct places_file *ret)
 {
-	struct places_file file = { .fd = -1 };
+	struct places_file file = {.fd = -1};
 	struct stored_file *stored =
 		stored_files_find(&reach->inventory->places, object);
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	mirror_places_path(object, file.path);
@@ -242,7 +242,7 @@ static int read_places_page(struct reach *reach, const struct places_file *file,
 {
 	uint32_t bytes = file->head->pages[page].stored_bytes;
 	_cleanup_free_ uint8_t *frame = malloc(bytes);
-	struct err err = { 0 };
+	struct err err = {0};
 	ssize_t n;
 	int r;
 
@@ -274,7 +274,8 @@ static void follow_place(struct reach *reach, const struct places_file *file,
 	if (record->is_zero && place->pack == PLACE_ZERO)
 		return;
 	if (record->is_zero || place->pack == PLACE_ZERO) {
-		err_set(&err, EBADMSG, "chunk %llu: place does not fit the recipe",
+		err_set(&err, EBADMSG,
+			"chunk %llu: place does not fit the recipe",
 			(unsigned long long)chunk);
 		bad(reach, file->path, err.text);
 		return;
@@ -325,7 +326,7 @@ static int follow_recipe_page(struct reach *reach, const struct recipe *recipe,
 	struct digest digest;
 	uint64_t start, end;
 	char path[SOURCE_PATH_MAX];
-	struct err err = { 0 };
+	struct err err = {0};
 	struct buf data;
 	int r;
 
@@ -338,11 +339,12 @@ static int follow_recipe_page(struct reach *reach, const struct recipe *recipe,
 	r = recipe_page_parse(recipe, number, data.data, data.len, &page, &err);
 	buf_release(&data);
 	if (r == 0) {
-		r = follow_page(reach, places, page->first_chunk,
-				page->records, page->count);
+		r = follow_page(reach, places, page->first_chunk, page->records,
+				page->count);
 		recipe_page_free(page);
 	} else if (r != -ENOMEM) {
-		bad(reach, mirror_object_path(&digest, path), err_text(&err, r));
+		bad(reach, mirror_object_path(&digest, path),
+		    err_text(&err, r));
 		r = 0;
 	}
 	return r;
@@ -372,7 +374,7 @@ static int follow_recipe(struct reach *reach, const struct digest *digest)
 	struct recipe recipe;
 	struct buf root;
 	char path[SOURCE_PATH_MAX];
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	if (!visit(reach, digest, "recipe"))
@@ -457,7 +459,7 @@ static int visit_catalog(struct reach *reach, const struct digest *digest)
 {
 	struct catalog *catalog;
 	char path[SOURCE_PATH_MAX];
-	struct err err = { 0 };
+	struct err err = {0};
 	struct buf data;
 	void *bytes;
 	size_t len;

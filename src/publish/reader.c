@@ -63,9 +63,10 @@ static const char *shown_path(const struct reader *reader)
 
 static int fail_changed(const struct reader *reader, struct err *err)
 {
-	return err_set(err, ESTALE,
-		       "'%s' was changed while it was read; publish a tree that stands still",
-		       shown_path(reader));
+	return err_set(
+		err, ESTALE,
+		"'%s' was changed while it was read; publish a tree that stands still",
+		shown_path(reader));
 }
 
 static bool same_time(const struct timespec *a, const struct timespec *b)

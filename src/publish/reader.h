@@ -43,9 +43,9 @@ struct reader {
 	size_t start, end; /* bytes read and not yet in a chunk */
 	const struct blob_job *job;
 	size_t next_file;
-	int fd;             /* of file next_file - 1, or -1 */
+	int fd;		    /* of file next_file - 1, or -1 */
 	uint64_t file_left; /* not read yet */
-	uint64_t size;      /* of the blob, which may be freed at its last chunk */
+	uint64_t size; /* of the blob, which may be freed at its last chunk */
 	uint64_t unread;
 	bool is_sparse;
 	uint64_t hole_start, hole_end;

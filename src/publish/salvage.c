@@ -46,8 +46,8 @@ struct row {
 	struct codec *codec;
 	struct hasher *hasher;
 	uint8_t *window, *plain;
-	size_t at, len;      /* in the window */
-	uint64_t offset;     /* of the window's end in the file */
+	size_t at, len;	 /* in the window */
+	uint64_t offset; /* of the window's end in the file */
 };
 
 static void row_release(struct row *row)
@@ -64,7 +64,8 @@ static int row_open(struct row *row, const struct mirror *mirror,
 		    const char *path)
 {
 	*row = (struct row){
-		.fd = openat(mirror->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
+		.fd = openat(mirror->fd, path,
+			     O_RDONLY | O_CLOEXEC | O_NOFOLLOW),
 		.codec = codec_new(),
 		.hasher = hasher_new(),
 		.window = malloc(WINDOW_BYTES),
@@ -86,8 +87,8 @@ static int row_fill(struct row *row)
 	memmove(row->window, row->window + row->at, row->len - row->at);
 	row->len -= row->at;
 	row->at = 0;
-	n = pread_full(row->fd, row->window + row->len,
-		       WINDOW_BYTES - row->len, row->offset);
+	n = pread_full(row->fd, row->window + row->len, WINDOW_BYTES - row->len,
+		       row->offset);
 	if (n < 0)
 		return (int)n;
 	row->len += (size_t)n;
@@ -131,7 +132,8 @@ static int copy_frames(struct row *row, struct pack_writer *writer,
 	uint32_t pack, position;
 	int r;
 
-	while (!pack_writer_is_full(writer) && (r = row_next(row, &frame)) != 0) {
+	while (!pack_writer_is_full(writer) &&
+	       (r = row_next(row, &frame)) != 0) {
 		if (r < 0)
 			return err_set(err, -r, "%s", strerror(-r));
 		r = pack_writer_append(writer, &frame, &pack, &position, err);
@@ -146,7 +148,7 @@ static int salvage_one(void *arg, size_t i, struct err *err)
 	struct salvage *salvage = arg;
 	const struct mirror *mirror = salvage->mirror;
 	const char *path = salvage->paths.items[i];
-	_cleanup_(row_release) struct row row = { .fd = -1 };
+	_cleanup_(row_release) struct row row = {.fd = -1};
 	struct pack_writer *writer;
 	uint64_t bytes;
 	int r;

@@ -41,10 +41,11 @@ static void fail_once(struct ticker *ticker, int result, const struct err *err)
 static void run_tick(struct ticker *ticker)
 {
 	const struct ticker_options *options = &ticker->options;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	if (options->stop && *options->stop)
-		fail_once(ticker, err_set(&err, ECANCELED, "stopped by a signal"),
+		fail_once(ticker,
+			  err_set(&err, ECANCELED, "stopped by a signal"),
 			  &err);
 	if (options->lease && now_ms() >= ticker->next_renewal_ms) {
 		int r = lease_renew(options->lease, &err);
@@ -106,7 +107,8 @@ int ticker_start(const struct ticker_options *options, struct ticker **ret,
 		pthread_mutex_destroy(&ticker->mutex);
 		pthread_cond_destroy(&ticker->over);
 		free(ticker);
-		return err_set(err, r, "cannot start a thread: %s", strerror(r));
+		return err_set(err, r, "cannot start a thread: %s",
+			       strerror(r));
 	}
 	*ret = ticker;
 	return 0;

@@ -16,9 +16,9 @@ struct lease;
  * shown, a signal is noticed.
  */
 struct ticker_options {
-	struct lease *lease; /* NULL: none */
+	struct lease *lease;		   /* NULL: none */
 	const volatile sig_atomic_t *stop; /* may be NULL */
-	void (*tick)(void *arg); /* may be NULL */
+	void (*tick)(void *arg);	   /* may be NULL */
 	/* Once, when the run must end: -ESTALE the lease is lost, -ECANCELED
 	 * stopped. */
 	void (*fail)(void *arg, int result, const struct err *err);

@@ -32,8 +32,8 @@ struct tree_writer {
 	const struct tree_options *options;
 	struct catalog_writer *catalogs;
 	struct codec *codec;
-	struct blob_handle *blobs; /* all that are alive */
-	struct blob_job *shared;   /* the shared blob that is open, or NULL */
+	struct blob_handle *blobs;   /* all that are alive */
+	struct blob_job *shared;     /* the shared blob that is open, or NULL */
 	struct blob_handle *current; /* of the file being added */
 	struct recipe_record records[LIMIT_INLINE_CHUNKS];
 	struct err err; /* of the callbacks below, which have no place for it */
@@ -114,7 +114,7 @@ static void free_blob(void *arg, struct blob_handle *blob)
 static int add_places(struct tree_writer *tree, const struct digest *catalog,
 		      struct blob_handle *const *blobs, size_t count)
 {
-	VEC(uint32_t) numbers = { 0 };
+	VEC(uint32_t) numbers = {0};
 	int r = 0;
 
 	for (size_t i = 0; i < count && r == 0; i++) {
@@ -312,8 +312,7 @@ static int add_file(struct tree_writer *tree, const struct walk_entry *entry,
 	return r;
 }
 
-static int add_entry(void *arg, const struct walk_entry *entry,
-		     struct err *err)
+static int add_entry(void *arg, const struct walk_entry *entry, struct err *err)
 {
 	struct tree_writer *tree = arg;
 	struct catalog_entry record;
@@ -352,11 +351,12 @@ int tree_write(const struct tree_options *options,
 		.leave = leave_directory,
 		.entry = add_entry,
 	};
-	struct tree_writer tree = { .options = options };
+	struct tree_writer tree = {.options = options};
 	int r;
 
 	tree.codec = codec_new();
-	tree.catalogs = catalog_writer_new(options->params, &catalog_ops, &tree);
+	tree.catalogs =
+		catalog_writer_new(options->params, &catalog_ops, &tree);
 	if (!tree.codec || !tree.catalogs)
 		r = err_set(err, ENOMEM, "out of memory");
 	else

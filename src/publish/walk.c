@@ -139,7 +139,8 @@ static int names_sort(struct names *names, size_t count)
 		name += strlen(name) + 1;
 	}
 	if (count > 0)
-		qsort(names->sorted.items, count, sizeof(char *), compare_names);
+		qsort(names->sorted.items, count, sizeof(char *),
+		      compare_names);
 	return 0;
 }
 
@@ -201,9 +202,10 @@ static int add_xattr(struct walker *walker, const char *proc_path,
 	r = catalog_xattrs_add(&walker->xattrs, name, walker->xattr_value,
 			       (size_t)n);
 	if (r == -EFBIG || walker->xattrs.len > LIMIT_XATTRS_BYTES)
-		return err_set(walker->err, EFBIG,
-			       "extended attributes of '%s' are larger than %u bytes",
-			       shown_path(walker), LIMIT_XATTRS_BYTES);
+		return err_set(
+			walker->err, EFBIG,
+			"extended attributes of '%s' are larger than %u bytes",
+			shown_path(walker), LIMIT_XATTRS_BYTES);
 	return r;
 }
 
@@ -211,7 +213,7 @@ static int add_xattr(struct walker *walker, const char *proc_path,
 static int add_xattrs(struct walker *walker, const char *proc_path,
 		      size_t list_len)
 {
-	VEC(char *) names = { 0 };
+	VEC(char *) names = {0};
 	int r = 0;
 
 	for (size_t i = 0; i < list_len && r == 0;) {
@@ -267,9 +269,10 @@ static int read_xattrs(struct walker *walker, int dir_fd, const char *name,
 		return 0;
 	}
 	if (n < 0 && errno == ENOENT && access("/proc/self/fd", F_OK) < 0)
-		return err_set(walker->err, ENOENT,
-			       "cannot read extended attributes of '%s': /proc is not mounted",
-			       shown_path(walker));
+		return err_set(
+			walker->err, ENOENT,
+			"cannot read extended attributes of '%s': /proc is not mounted",
+			shown_path(walker));
 	if (n < 0 && errno == ENOENT)
 		return fail_vanished(walker);
 	if (n < 0)
@@ -414,9 +417,10 @@ static int check_directory(struct walker *walker, int fd,
 			       shown_path(walker), LIMIT_PATH_DEPTH);
 	if (options->has_forbidden && st.st_dev == options->forbidden_dev &&
 	    st.st_ino == options->forbidden_ino)
-		return err_set(walker->err, EINVAL,
-			       "the mirror lies inside the tree, at '%s': move it or exclude it",
-			       shown_path(walker));
+		return err_set(
+			walker->err, EINVAL,
+			"the mirror lies inside the tree, at '%s': move it or exclude it",
+			shown_path(walker));
 	return 0;
 }
 
@@ -426,7 +430,7 @@ static int walk_directory(struct walker *walker, int *parent_fd,
 			  unsigned int depth)
 {
 	_cleanup_close_ int fd = -1;
-	_cleanup_(names_release) struct names names = { 0 };
+	_cleanup_(names_release) struct names names = {0};
 	struct walk_entry entry;
 	int r;
 
@@ -460,7 +464,7 @@ int walk_tree(int root_fd, const struct walk_options *options,
 	      const struct walk_ops *ops, void *arg,
 	      struct walk_counts *ret_counts, struct err *err)
 {
-	struct walk_counts counts = { 0 };
+	struct walk_counts counts = {0};
 	struct walker walker = {
 		.root_fd = root_fd,
 		.options = options,

@@ -26,9 +26,11 @@ struct walk_entry {
 
 /* Each returns 0 or a negative errno, which ends the walk. */
 struct walk_ops {
-	int (*enter)(void *arg, const struct walk_entry *directory, struct err *err);
+	int (*enter)(void *arg, const struct walk_entry *directory,
+		     struct err *err);
 	int (*leave)(void *arg, struct err *err);
-	int (*entry)(void *arg, const struct walk_entry *entry, struct err *err);
+	int (*entry)(void *arg, const struct walk_entry *entry,
+		     struct err *err);
 };
 
 struct walk_options {
@@ -44,7 +46,7 @@ struct walk_counts {
 	uint64_t files, directories, symlinks;
 	uint64_t skipped;  /* sockets, devices, FIFOs */
 	uint64_t excluded; /* names; what lies below them is not looked at */
-	uint64_t bytes;    /* of files */
+	uint64_t bytes;	   /* of files */
 };
 
 /* ret_counts, if not NULL, is kept up to date during the walk. */

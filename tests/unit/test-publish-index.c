@@ -34,9 +34,9 @@ struct fixture {
 
 static void fixture_open(struct fixture *f, const struct publish_env *env)
 {
-	assert_int_equal(mirror_open(env->mirror, MIRROR_OPEN_CREATE,
-				     &f->mirror, NULL),
-			 0);
+	assert_int_equal(
+		mirror_open(env->mirror, MIRROR_OPEN_CREATE, &f->mirror, NULL),
+		0);
 	f->tables = pack_tables_new(f->mirror);
 	f->index = chunk_index_new(f->tables);
 }
@@ -76,9 +76,9 @@ static void write_pack(struct fixture *f, uint64_t first, uint64_t count)
 {
 	struct pack_writer *writer;
 
-	assert_int_equal(pack_writer_open(f->mirror, f->tables, false, &writer,
-					  NULL),
-			 0);
+	assert_int_equal(
+		pack_writer_open(f->mirror, f->tables, false, &writer, NULL),
+		0);
 	for (uint64_t i = first; i < first + count; i++) {
 		const struct pack_frame frame = {
 			.digest = digest_of(i),
@@ -88,9 +88,8 @@ static void write_pack(struct fixture *f, uint64_t first, uint64_t count)
 		};
 		uint32_t record, pack, position;
 
-		assert_int_equal(chunk_index_claim(f->index, &frame.digest,
-						   &record),
-				 0);
+		assert_int_equal(
+			chunk_index_claim(f->index, &frame.digest, &record), 0);
 		assert_int_equal(pack_writer_append(writer, &frame, &pack,
 						    &position, NULL),
 				 0);
@@ -259,16 +258,15 @@ static void test_threads(void **state)
 	pack = pack_tables_add_open(f.tables);
 	assert_int_equal(pack, 0);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
-		struct pack_record record = { .digest = digest_of(i) };
+		struct pack_record record = {.digest = digest_of(i)};
 		uint32_t position;
 
 		pack_tables_append(f.tables, 0, &record, &position);
 	}
 	for (int i = 0; i < THREADS; i++) {
-		racers[i] = (struct racer){ .index = f.index };
-		assert_int_equal(pthread_create(&threads[i], NULL, race,
-						&racers[i]),
-				 0);
+		racers[i] = (struct racer){.index = f.index};
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, race, &racers[i]), 0);
 	}
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], NULL);
@@ -278,8 +276,8 @@ static void test_threads(void **state)
 	fixture_close(&f);
 }
 
-#define TEST(function)                                                        \
-	cmocka_unit_test_setup_teardown(function, publish_env_setup,          \
+#define TEST(function)                                                         \
+	cmocka_unit_test_setup_teardown(function, publish_env_setup,           \
 					publish_env_teardown)
 
 int main(void)

@@ -26,17 +26,16 @@ static struct mirror *open_mirror(void **state)
 	const struct publish_env *env = *state;
 	struct mirror *mirror;
 
-	assert_int_equal(mirror_open(env->mirror, MIRROR_OPEN_CREATE, &mirror,
-				     NULL),
-			 0);
+	assert_int_equal(
+		mirror_open(env->mirror, MIRROR_OPEN_CREATE, &mirror, NULL), 0);
 	return mirror;
 }
 
 /* The file's mtime so many seconds ago. */
 static void age_lease(const struct mirror *mirror, int seconds)
 {
-	struct timespec times[2] = { { .tv_sec = wall_seconds() - seconds },
-				     { .tv_sec = wall_seconds() - seconds } };
+	struct timespec times[2] = {{.tv_sec = wall_seconds() - seconds},
+				    {.tv_sec = wall_seconds() - seconds}};
 
 	assert_int_equal(utimensat(mirror->fd, "lease", times, 0), 0);
 }
@@ -118,9 +117,9 @@ static void test_another_host(void **state)
 	struct lease *lease;
 	struct err err;
 
-	assert_int_equal(file_write(mirror->fd, "lease", text, strlen(text),
-				    0644, 0),
-			 0);
+	assert_int_equal(
+		file_write(mirror->fd, "lease", text, strlen(text), 0644, 0),
+		0);
 	assert_int_equal(lease_take(mirror, "publish", &lease, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "on host 'elsewhere', process 1"));
 	age_lease(mirror, LEASE_STALE_S + 10);
@@ -143,8 +142,8 @@ static void test_garbage(void **state)
 	mirror_close(mirror);
 }
 
-#define TEST(function)                                                        \
-	cmocka_unit_test_setup_teardown(function, publish_env_setup,          \
+#define TEST(function)                                                         \
+	cmocka_unit_test_setup_teardown(function, publish_env_setup,           \
 					publish_env_teardown)
 
 int main(void)

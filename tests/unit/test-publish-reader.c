@@ -93,7 +93,7 @@ static const struct reader_ops ops = {
 
 static void sink_init(struct sink *sink, const struct publish_env *env)
 {
-	*sink = (struct sink){ .env = env };
+	*sink = (struct sink){.env = env};
 	buf_init(&sink->plain, 64 << 20);
 	buf_init(&sink->lengths, 1 << 20);
 }
@@ -135,7 +135,7 @@ static int run(struct sink *sink, struct blob_job *job, struct err *err)
 /* Files of a shared blob come one after another. */
 static void test_files_are_joined(void **state)
 {
-	static const char *const paths[] = { "a", "d/b", "c" };
+	static const char *const paths[] = {"a", "d/b", "c"};
 	const struct publish_env *env = *state;
 	struct buf expected;
 	struct sink sink;
@@ -159,7 +159,7 @@ static void test_files_are_joined(void **state)
 /* More than a segment: cuts do not depend on where segments end. */
 static void test_cuts_are_those_of_the_chunker(void **state)
 {
-	static const char *const paths[] = { "large" };
+	static const char *const paths[] = {"large"};
 	const struct publish_env *env = *state;
 	struct sink sink;
 	size_t at = 0;
@@ -202,9 +202,8 @@ static void make_sparse(const struct publish_env *env, const char *path,
 
 static void test_holes_are_cut_like_zeros(void **state)
 {
-	static const char *const sparse[] = { "sparse" }, *const full[] = {
-		"full"
-	};
+	static const char *const sparse[] = {"sparse"}, *const full[] = {
+								"full"};
 	const struct publish_env *env = *state;
 	struct sink a, b;
 
@@ -227,7 +226,7 @@ static void test_holes_are_cut_like_zeros(void **state)
 
 static void test_a_hole_only(void **state)
 {
-	static const char *const paths[] = { "hole" };
+	static const char *const paths[] = {"hole"};
 	const struct publish_env *env = *state;
 	struct sink sink;
 	int fd;
@@ -247,7 +246,7 @@ static void test_a_hole_only(void **state)
 
 static void expect_change(struct sink *sink, struct blob_job *job)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 
 	assert_int_equal(run(sink, job, &err), -ESTALE);
 	assert_non_null(strstr(err.text, "'victim' was changed"));
@@ -256,7 +255,7 @@ static void expect_change(struct sink *sink, struct blob_job *job)
 
 static void test_a_change_before_reading(void **state)
 {
-	static const char *const paths[] = { "first", "victim" };
+	static const char *const paths[] = {"first", "victim"};
 	const struct publish_env *env = *state;
 	struct blob_job *job;
 	struct sink sink;
@@ -308,9 +307,11 @@ static void rewrite_byte(struct sink *sink, uint64_t chunk)
 static void test_changes_while_reading(void **state)
 {
 	void (*const changes[])(struct sink *, uint64_t) = {
-		append_byte, cut_short, rewrite_byte,
+		append_byte,
+		cut_short,
+		rewrite_byte,
 	};
-	static const char *const paths[] = { "victim" };
+	static const char *const paths[] = {"victim"};
 	const struct publish_env *env = *state;
 
 	for (size_t i = 0; i < 3; i++) {
@@ -325,7 +326,7 @@ static void test_changes_while_reading(void **state)
 
 static void test_a_removed_file(void **state)
 {
-	static const char *const paths[] = { "victim" };
+	static const char *const paths[] = {"victim"};
 	const struct publish_env *env = *state;
 	struct blob_job *job;
 	struct sink sink;
@@ -337,8 +338,8 @@ static void test_a_removed_file(void **state)
 	expect_change(&sink, job);
 }
 
-#define TEST(function)                                                        \
-	cmocka_unit_test_setup_teardown(function, publish_env_setup,          \
+#define TEST(function)                                                         \
+	cmocka_unit_test_setup_teardown(function, publish_env_setup,           \
 					publish_env_teardown)
 
 int main(void)

@@ -28,18 +28,19 @@ static void test_limits(void **state)
 {
 	(void)state;
 	assert_false(shared_blob_ends_before(&params, 0, 0, 100));
-	assert_false(shared_blob_ends_before(&params, (64 << 20) - 100, 9, 100));
+	assert_false(
+		shared_blob_ends_before(&params, (64 << 20) - 100, 9, 100));
 	assert_true(shared_blob_ends_before(&params, (64 << 20) - 100, 9, 101));
-	assert_false(shared_blob_ends_before(&params, 5, SHARED_FILES_MAX - 1, 1));
+	assert_false(
+		shared_blob_ends_before(&params, 5, SHARED_FILES_MAX - 1, 1));
 	assert_true(shared_blob_ends_before(&params, 5, SHARED_FILES_MAX, 1));
 	/* below the minimum never, whatever the path */
 	for (int i = 0; i < 1000; i++) {
 		char path[32];
 		int len = snprintf(path, sizeof(path), "%d", i);
 
-		assert_false(shared_blob_ends_after(&params, (8 << 20) - 1,
-						    path, (size_t)len,
-						    128 << 10));
+		assert_false(shared_blob_ends_after(
+			&params, (8 << 20) - 1, path, (size_t)len, 128 << 10));
 	}
 	/* a file as large as the gap always */
 	assert_true(shared_blob_ends_after(&params, 8 << 20, "x", 1, 16 << 20));

@@ -76,7 +76,7 @@ static void expect_walk(const struct publish_env *env,
 			const struct walk_options *options,
 			const char *expected, struct walk_counts *counts)
 {
-	struct trace trace = { 0 };
+	struct trace trace = {0};
 
 	assert_int_equal(walk(env, options, &trace, counts, NULL), 0);
 	buf_append(&trace.text, "", 1);
@@ -88,7 +88,7 @@ static void expect_walk(const struct publish_env *env,
 static void test_order_is_by_bytes(void **state)
 {
 	const struct publish_env *env = *state;
-	const struct walk_options options = { 0 };
+	const struct walk_options options = {0};
 	struct walk_counts counts;
 
 	put_file(env, "b", "1", 1);
@@ -96,8 +96,7 @@ static void test_order_is_by_bytes(void **state)
 	put_file(env, "a/\xff", "", 0);
 	put_file(env, "a.txt", "333", 3);
 	put_file(env, "B", "", 0);
-	expect_walk(env, &options,
-		    "+ B +a a/x a/\xff - a.txt b - ", &counts);
+	expect_walk(env, &options, "+ B +a a/x a/\xff - a.txt b - ", &counts);
 	assert_int_equal(counts.files, 5);
 	assert_int_equal(counts.directories, 2);
 	assert_int_equal(counts.bytes, 6);
@@ -106,7 +105,7 @@ static void test_order_is_by_bytes(void **state)
 static void test_symlinks_are_not_followed(void **state)
 {
 	const struct publish_env *env = *state;
-	const struct walk_options options = { 0 };
+	const struct walk_options options = {0};
 
 	put_file(env, "d/f", "1", 1);
 	assert_int_equal(symlinkat("d", env->tree_fd, "link"), 0);
@@ -118,7 +117,7 @@ static void test_symlinks_are_not_followed(void **state)
 static void test_special_files_are_counted(void **state)
 {
 	const struct publish_env *env = *state;
-	const struct walk_options options = { 0 };
+	const struct walk_options options = {0};
 	struct walk_counts counts;
 
 	assert_int_equal(mkfifoat(env->tree_fd, "fifo", 0600), 0);
@@ -129,7 +128,7 @@ static void test_special_files_are_counted(void **state)
 
 static void test_patterns_exclude(void **state)
 {
-	const char *const patterns[] = { "*.tmp", "/a/b", "c/**/x" };
+	const char *const patterns[] = {"*.tmp", "/a/b", "c/**/x"};
 	const struct publish_env *env = *state;
 	const struct walk_options options = {
 		.excludes = patterns,
@@ -142,7 +141,8 @@ static void test_patterns_exclude(void **state)
 	put_file(env, "a/y.tmp", "1", 1);
 	put_file(env, "c/1/2/x", "1", 1);
 	put_file(env, "z.tmp", "1", 1);
-	expect_walk(env, &options, "+ +a +a/deep a/deep/b - - +c +c/1 +c/1/2 - - - - ",
+	expect_walk(env, &options,
+		    "+ +a +a/deep a/deep/b - - +c +c/1 +c/1/2 - - - - ",
 		    &counts);
 	assert_int_equal(counts.excluded, 4);
 }
@@ -150,8 +150,8 @@ static void test_patterns_exclude(void **state)
 static void test_user_xattrs_in_order(void **state)
 {
 	const struct publish_env *env = *state;
-	const struct walk_options options = { .want_xattrs = true };
-	struct trace trace = { 0 };
+	const struct walk_options options = {.want_xattrs = true};
+	struct trace trace = {0};
 	char path[128];
 
 	put_file(env, "f", "1", 1);
@@ -170,8 +170,8 @@ static void test_user_xattrs_in_order(void **state)
 static void test_deep_trees(void **state)
 {
 	const struct publish_env *env = *state;
-	const struct walk_options options = { 0 };
-	struct trace trace = { 0 };
+	const struct walk_options options = {0};
+	struct trace trace = {0};
 	struct walk_counts counts;
 	char name[201], path[30 * 201];
 	int fd = dup(env->tree_fd), child;
@@ -208,8 +208,8 @@ static void test_deep_trees(void **state)
 static void test_too_deep_is_refused(void **state)
 {
 	const struct publish_env *env = *state;
-	const struct walk_options options = { 0 };
-	struct trace trace = { 0 };
+	const struct walk_options options = {0};
+	struct trace trace = {0};
 	struct err err;
 	int fd = dup(env->tree_fd), child;
 
@@ -242,8 +242,8 @@ static void test_a_symlink_in_the_way_is_refused(void **state)
 static void test_the_mirror_inside_is_refused(void **state)
 {
 	const struct publish_env *env = *state;
-	struct walk_options options = { .has_forbidden = true };
-	struct trace trace = { 0 };
+	struct walk_options options = {.has_forbidden = true};
+	struct trace trace = {0};
 	struct err err;
 	struct stat st;
 
@@ -259,8 +259,8 @@ static void test_the_mirror_inside_is_refused(void **state)
 static void test_a_failure_ends_the_walk(void **state)
 {
 	const struct publish_env *env = *state;
-	const struct walk_options options = { 0 };
-	struct trace trace = { .fail_at = "b" };
+	const struct walk_options options = {0};
+	struct trace trace = {.fail_at = "b"};
 	struct err err;
 
 	put_file(env, "a", "1", 1);
@@ -273,8 +273,8 @@ static void test_a_failure_ends_the_walk(void **state)
 	buf_release(&trace.text);
 }
 
-#define TEST(function)                                                        \
-	cmocka_unit_test_setup_teardown(function, publish_env_setup,          \
+#define TEST(function)                                                         \
+	cmocka_unit_test_setup_teardown(function, publish_env_setup,           \
 					publish_env_teardown)
 
 int main(void)

@@ -23,10 +23,10 @@
 #include "publish-env.h"
 
 static const struct catalog_params small = {
-	.chunker = { .min_bytes = 256,
-		     .average_bytes = 1024,
-		     .max_bytes = 4096,
-		     .normalisation = 2 },
+	.chunker = {.min_bytes = 256,
+		    .average_bytes = 1024,
+		    .max_bytes = 4096,
+		    .normalisation = 2},
 	.small_file_bytes = 4096,
 	.shared_min_bytes = 8192,
 	.shared_mean_bytes = 24576,
@@ -51,7 +51,7 @@ static struct publish_options options_for(const struct publish_env *env,
 static void publish(const struct publish_options *options,
 		    struct publish_result *ret)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = publish_run(options, ret, &err);
 
 	if (r < 0)
@@ -125,8 +125,8 @@ static void test_one_digest(void **state)
 		options.threads = threads;
 		options.level = (int)threads;
 		publish(&options, &other);
-		assert_true(digest_equal(&first.head.catalog,
-					 &other.head.catalog));
+		assert_true(
+			digest_equal(&first.head.catalog, &other.head.catalog));
 		assert_int_equal(faults_of(elsewhere), 0);
 	}
 }
@@ -176,7 +176,7 @@ static int expect_refusal(const struct publish_options *options,
 			  const char *words)
 {
 	struct publish_result result;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = publish_run(options, &result, &err);
 
 	assert_true(r < 0);
@@ -270,7 +270,7 @@ static void test_only_zeros(void **state)
 	const struct publish_env *env = *state;
 	struct publish_options options = options_for(env, env->mirror);
 	struct publish_result result;
-	char zeros[10000] = { 0 };
+	char zeros[10000] = {0};
 	int fd;
 
 	put_file(env, "inline", zeros, sizeof(zeros));
@@ -370,8 +370,8 @@ static void test_tags_and_rollback(void **state)
 	assert_int_equal(publish_rollback(env->mirror, "set", "1", NULL, false,
 					  &head, NULL),
 			 -EEXIST);
-	assert_int_equal(publish_rollback(env->mirror, "none", "1", NULL,
-					  false, &head, NULL),
+	assert_int_equal(publish_rollback(env->mirror, "none", "1", NULL, false,
+					  &head, NULL),
 			 -ENOENT);
 	assert_int_equal(publish_untag(env->mirror, "set", "v2", NULL), 0);
 	assert_int_equal(publish_untag(env->mirror, "set", "v2", NULL),
@@ -394,7 +394,7 @@ static void test_log_has_all(void **state)
 {
 	const struct publish_env *env = *state;
 	struct publish_options options = options_for(env, env->mirror);
-	unsigned int counts[3] = { 0 };
+	unsigned int counts[3] = {0};
 	struct publish_result result;
 	struct err err;
 
@@ -409,19 +409,18 @@ static void test_log_has_all(void **state)
 	expect_refusal(&options, "may not be a directory of another's");
 	options.name = "a-b";
 	publish(&options, &result);
-	assert_int_equal(publish_log(env->mirror, NULL, count_head, counts,
-				     NULL),
-			 0);
+	assert_int_equal(
+		publish_log(env->mirror, NULL, count_head, counts, NULL), 0);
 	assert_int_equal(counts[PUBLISH_CURRENT], 2);
 	assert_int_equal(counts[PUBLISH_TAGGED], 1);
 	assert_int_equal(counts[PUBLISH_HISTORY], 3);
-	assert_int_equal(publish_log(env->mirror, "b", count_head, counts,
-				     &err),
-			 -ENOENT);
+	assert_int_equal(
+		publish_log(env->mirror, "b", count_head, counts, &err),
+		-ENOENT);
 }
 
-#define TEST(function)                                                        \
-	cmocka_unit_test_setup_teardown(function, publish_env_setup,          \
+#define TEST(function)                                                         \
+	cmocka_unit_test_setup_teardown(function, publish_env_setup,           \
 					publish_env_teardown)
 
 int main(void)
