@@ -27,6 +27,7 @@ unit_tests = \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
 	%D%/unit/test-log \
+	%D%/unit/test-mountinfo \
 	%D%/unit/test-options \
 	%D%/unit/test-origins \
 	%D%/unit/test-pack \
@@ -41,6 +42,7 @@ unit_tests = \
 	%D%/unit/test-retry \
 	%D%/unit/test-source \
 	%D%/unit/test-text \
+	%D%/unit/test-tree \
 	%D%/unit/test-url \
 	$(NULL)
 

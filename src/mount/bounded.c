@@ -37,6 +37,7 @@ static int ask_bounded(void (*ask)(const char *path, struct answer *answer),
 
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return -errno;
+	fflush(NULL); /* what the caller buffered must not come out twice */
 	pid_t child = fork();
 	if (child == 0) {
 		ask(path, &answer);
