@@ -90,17 +90,31 @@ dist_check_SCRIPTS += \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
 	%D%/test-blocks-are-real.sh \
+	%D%/test-broken-transfers-go-on.sh \
 	%D%/test-cache-inside-the-mount-is-refused.sh \
 	%D%/test-check-names-what-is-bad.sh \
+	%D%/test-cold-listing-needs-no-data.sh \
+	%D%/test-content-encoding-is-refused.sh \
+	%D%/test-damage-is-named.sh \
 	%D%/test-directory-offsets-resume.sh \
+	%D%/test-flipped-bytes-are-never-seen.sh \
+	%D%/test-foreign-cache-is-refused.sh \
 	%D%/test-fstab-mounts-every-dataset.sh \
 	%D%/test-gc-removes-the-unreachable.sh \
+	%D%/test-heads-are-judged.sh \
+	%D%/test-ignored-ranges-are-noticed.sh \
+	%D%/test-insertion-costs-little.sh \
+	%D%/test-many-processes-fetch-once.sh \
+	%D%/test-mirror-gone-is-not-empty.sh \
 	%D%/test-mount-helper-takes-every-word.sh \
 	%D%/test-mount-is-read-only.sh \
 	%D%/test-mount-says-why-not.sh \
+	%D%/test-mounts-share-a-cache.sh \
 	%D%/test-names-are-kept.sh \
 	%D%/test-new-snapshot-is-seen.sh \
+	%D%/test-open-files-outlive-a-snapshot.sh \
 	%D%/test-ordinary-users-mount.sh \
+	%D%/test-programs-read-the-mount.sh \
 	%D%/test-publish-commands.sh \
 	%D%/test-publish-is-deterministic.sh \
 	%D%/test-publish-on-a-full-disk.sh \
@@ -110,8 +124,15 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-sparse-and-large.sh \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-publish-takes-turns.sh \
+	%D%/test-random-reads-match.sh \
+	%D%/test-reads-are-never-short.sh \
 	%D%/test-session-on-a-descriptor.sh \
+	%D%/test-silent-mirror-is-bounded.sh \
+	%D%/test-sizes-beyond-32-bits.sh \
 	%D%/test-stuck-mirror-leaves-others-alone.sh \
+	%D%/test-tree-round-trips.sh \
+	%D%/test-unreachable-is-not-absent.sh \
+	%D%/test-warm-reads-ask-nobody.sh \
 	$(NULL)
 
 # Sourced by tests, or read by them.
