@@ -26,6 +26,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/blobs.h \
 	%D%/cache/cache.c \
 	%D%/cache/cache.h \
+	%D%/cache/chunks.c \
 	%D%/cache/claims.c \
 	%D%/cache/claims.h \
 	%D%/cache/evict.c \
@@ -117,6 +118,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/xattr.c \
 	%D%/fetch/answer.c \
 	%D%/fetch/answer.h \
+	%D%/fetch/exchange.c \
+	%D%/fetch/exchange.h \
 	%D%/fetch/fetch.c \
 	%D%/fetch/fetch.h \
 	%D%/fetch/files.c \

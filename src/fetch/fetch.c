@@ -53,8 +53,8 @@ static struct fetcher *fetcher_new(const struct fetcher_options *options)
 	fetcher->next_look_ms = UINT64_MAX;
 	list_init(&fetcher->origins);
 	list_init(&fetcher->jobs);
-	list_init(&fetcher->transfers);
-	list_init(&fetcher->idle_transfers);
+	list_init(&fetcher->exchanges);
+	list_init(&fetcher->idle_exchanges);
 	pthread_mutex_init(&fetcher->lock, NULL);
 	pthread_cond_init(&fetcher->file_work, NULL);
 	pthread_cond_init(&fetcher->threads_gone, NULL);

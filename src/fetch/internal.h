@@ -71,7 +71,7 @@ enum job_state {
 	JOB_ABANDONED,
 };
 
-struct transfer;
+struct exchange;
 
 struct job {
 	struct list all;   /* fetcher->jobs */
@@ -92,7 +92,7 @@ struct job {
 	uint64_t start_ms;
 	uint64_t run_ms; /* http: when it left the queue */
 	struct pace pace;
-	struct transfer *transfer; /* http, running */
+	struct exchange *exchange; /* http, running */
 	bool is_away;     /* redirected to another server */
 	bool met_silence; /* nothing came, or no connection */
 	/* Set when time is over: the failure, and the next such job. */
@@ -129,8 +129,8 @@ struct fetcher {
 	pthread_t thread;
 
 	/* The transfer thread's. */
-	struct list transfers;      /* running */
-	struct list idle_transfers; /* to be used again */
+	struct list exchanges;      /* running */
+	struct list idle_exchanges; /* to be used again */
 	unsigned idle_count;
 
 	pthread_mutex_t lock;

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request over HTTP and its answers on an easy handle: what is asked, what
+ * of the answer is kept, where a redirect leads, and what libcurl's codes mean
+ * here.
+ *
+ * Redirects are followed here and not by libcurl, so that one function decides
+ * what a server may send us to. A body is allocated when its header was
+ * accepted: queued requests cost no memory, and wrong answers none either.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "fetch/exchange.h"
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "dev"
+#endif
+
+#define REDIRECTS_MAX 5
+/* A short useless body is read to its end: that keeps the connection. */
+#define DRAIN_BYTES_MAX (64u << 10)
+/* libcurl's largest; fewer system calls for long ranges. */
+#define RECEIVE_BYTES (512L << 10)
+
+/* ---- what an answer is worth */
+
+void exchange_fail(struct exchange *exchange, enum fetch_class class,
+		   const char *text)
+{
+	if (exchange->has_failed)
+		return;
+	exchange->has_failed = true;
+	exchange->class = class;
+	err_set(&exchange->err, EIO, "%s", text);
+}
+
+static void judge(struct exchange *exchange)
+{
+	const struct asked *asked = &exchange->job->asked;
+	struct judgement *judgement = &exchange->judgement;
+	struct err err = { 0 };
+
+	exchange->is_judged = true;
+	answer_judge(&exchange->answer, asked, judgement, &err);
+	if (judgement->action == ANSWER_FAIL)
+		exchange_fail(exchange, judgement->class, err.text);
+	if (judgement->action != ANSWER_TAKE)
+		return;
+	buf_init(&exchange->body, judgement->has_want ? judgement->want :
+							asked->limit_bytes);
+	if (!judgement->has_want || judgement->want == 0)
+		return;
+	exchange->body.data = body_new(judgement->want);
+	if (exchange->body.data)
+		exchange->body.capacity = judgement->want;
+	else
+		exchange_fail(exchange, FETCH_LOCAL, "out of memory");
+}
+
+static void heard(struct exchange *exchange, size_t bytes)
+{
+	uint64_t now = now_ms();
+
+	pace_bytes(&exchange->job->pace, bytes, now);
+	exchange->job->origin->bytes_ms = now;
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *arg)
+{
+	struct exchange *exchange = arg;
+	size_t len = size * count;
+
+	heard(exchange, len);
+	if (answer_line(&exchange->answer, line, len) < 0) {
+		exchange_fail(exchange, FETCH_WRONG, "header of the answer too long");
+		return 0;
+	}
+	if (exchange->answer.is_complete && !exchange->is_judged)
+		judge(exchange);
+	return len;
+}
+
+/* The part of these bytes that is wanted; the position is `received`. */
+static int keep(struct exchange *exchange, const char *data, size_t len)
+{
+	const struct judgement *judgement = &exchange->judgement;
+	uint64_t before = 0;
+
+	if (exchange->received < judgement->skip)
+		before = judgement->skip - exchange->received;
+	if (before >= len)
+		return 0;
+	data += before;
+	len -= before;
+	if (len > exchange->body.limit - exchange->body.len)
+		len = exchange->body.limit - exchange->body.len;
+	if (len == 0)
+		return 0;
+	if (exchange->body.len == 0)
+		job_alive(exchange->job);
+	exchange->has_grown = true;
+	return buf_append(&exchange->body, data, len);
+}
+
+/* All that is wanted is here, and reading the rest is not worth it. */
+static bool is_enough(const struct exchange *exchange)
+{
+	const struct judgement *judgement = &exchange->judgement;
+
+	if (!judgement->has_want || exchange->body.len < judgement->want)
+		return false;
+	return judgement->body_max - exchange->received > DRAIN_BYTES_MAX;
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+	struct exchange *exchange = arg;
+	size_t len = size * count;
+
+	heard(exchange, len);
+	if (!exchange->is_judged)
+		exchange_fail(exchange, FETCH_WRONG, "an answer without a header");
+	if (exchange->has_failed ||
+	    exchange->judgement.action != ANSWER_TAKE) {
+		exchange->received += len;
+		return exchange->received > DRAIN_BYTES_MAX ? 0 : len;
+	}
+	if (len > exchange->judgement.body_max - exchange->received) {
+		exchange_fail(exchange, FETCH_WRONG, "body longer than promised");
+		return 0;
+	}
+	if (keep(exchange, data, len) < 0) {
+		exchange_fail(exchange, FETCH_LOCAL, "out of memory");
+		return 0;
+	}
+	exchange->received += len;
+	exchange->is_enough = is_enough(exchange);
+	return exchange->is_enough ? 0 : len;
+}
+
+/* Called when the request is about to be sent: connecting is over. */
+static int on_connected(void *arg, char *to, char *from, int to_port,
+			int from_port)
+{
+	struct exchange *exchange = arg;
+	struct fetcher *fetcher = exchange->job->origin->fetcher;
+	uint64_t now = now_ms();
+
+	(void)to;
+	(void)from;
+	(void)to_port;
+	(void)from_port;
+	pace_begin(&exchange->job->pace, now);
+	scoped_lock(&fetcher->lock);
+	look_by(fetcher, now + fetcher->silence_timeout_ms);
+	return CURL_PREREQFUNC_OK;
+}
+
+/* ---- foreign codes */
+
+static void fail_connect(struct exchange *exchange)
+{
+	long errnum = 0;
+
+	exchange->job->met_silence = true;
+	curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &errnum);
+	if (errnum == ECONNREFUSED)
+		exchange_fail(exchange, FETCH_UNREACHABLE, "connection refused");
+	else if (errnum == ENETUNREACH || errnum == EHOSTUNREACH)
+		exchange_fail(exchange, FETCH_UNREACHABLE, "no route to the server");
+	else
+		exchange_fail(exchange, FETCH_UNREACHABLE, "cannot connect");
+}
+
+static void fail_lost(struct exchange *exchange)
+{
+	const struct judgement *judgement = &exchange->judgement;
+	long status = 0;
+	char text[96];
+
+	curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &status);
+	if (status >= 300) {
+		snprintf(text, sizeof(text), "proxy: HTTP %ld", status);
+		exchange_fail(exchange, status == 407 || status == 403 ?
+				       FETCH_REFUSED : FETCH_UNREACHABLE,
+		     text);
+	} else if (exchange->is_judged && judgement->has_body_bytes) {
+		snprintf(text, sizeof(text),
+			 "connection lost after %llu of %llu bytes",
+			 (unsigned long long)exchange->received,
+			 (unsigned long long)judgement->body_max);
+		exchange_fail(exchange, FETCH_UNREACHABLE, text);
+	} else {
+		exchange_fail(exchange, FETCH_UNREACHABLE, "connection lost");
+	}
+}
+
+static void fail_code(struct exchange *exchange, CURLcode code)
+{
+	uint32_t timeout_ms = exchange->job->origin->fetcher->connect_timeout_ms;
+	char text[64], seconds[SECONDS_MAX];
+
+	switch ((int)code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+		exchange_fail(exchange, FETCH_UNREACHABLE, "name of the host not found");
+		return;
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		exchange_fail(exchange, FETCH_UNREACHABLE,
+		     "name of the proxy not found");
+		return;
+	case CURLE_COULDNT_CONNECT:
+		fail_connect(exchange);
+		return;
+	case CURLE_OPERATION_TIMEDOUT: /* the only one libcurl has from us */
+		snprintf(text, sizeof(text), "no connection within %s",
+			 seconds_text(timeout_ms, seconds));
+		exchange->job->met_silence = true;
+		exchange_fail(exchange, FETCH_UNREACHABLE, text);
+		return;
+	case CURLE_PEER_FAILED_VERIFICATION:
+		exchange_fail(exchange, FETCH_UNREACHABLE, "certificate not trusted");
+		return;
+	case CURLE_SSL_CACERT_BADFILE:
+		exchange_fail(exchange, FETCH_UNREACHABLE, "cannot read the CA file");
+		return;
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CIPHER:
+	case CURLE_SSL_ISSUER_ERROR:
+	case CURLE_SSL_INVALIDCERTSTATUS:
+		exchange_fail(exchange, FETCH_UNREACHABLE, "TLS does not come about");
+		return;
+	case CURLE_PARTIAL_FILE:
+	case CURLE_GOT_NOTHING:
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_HTTP2:
+	case CURLE_HTTP2_STREAM:
+	case CURLE_PROXY:
+		fail_lost(exchange);
+		return;
+	case CURLE_OUT_OF_MEMORY:
+		/* libcurl 7.88 says so of a header line above 100 KiB. */
+		exchange_fail(exchange, FETCH_WRONG, "header of the answer too long");
+		return;
+	case CURLE_URL_MALFORMAT:
+		exchange_fail(exchange, FETCH_LOCAL, "not a valid URL");
+		return;
+	}
+	exchange_fail(exchange, FETCH_WRONG, "not an answer of HTTP");
+}
+
+/* ---- asking */
+
+static int add_header(struct exchange *exchange, const char *name,
+		      const char *value)
+{
+	struct curl_slist *longer;
+	char line[256];
+
+	snprintf(line, sizeof(line), "%s: %s", name, value);
+	longer = curl_slist_append(exchange->headers, line);
+	if (!longer)
+		return -ENOMEM;
+	exchange->headers = longer;
+	return 0;
+}
+
+static int add_headers(struct exchange *exchange)
+{
+	const struct job *job = exchange->job;
+	int r = add_header(exchange, "Accept-Encoding", "identity");
+
+	if (r == 0 && job->request->no_cache)
+		r = add_header(exchange, "Cache-Control", "no-cache");
+	if (r == 0 && job->request->no_cache)
+		r = add_header(exchange, "Pragma", "no-cache");
+	if (r == 0 && job->if_none_match)
+		r = add_header(exchange, "If-None-Match", job->if_none_match);
+	return r;
+}
+
+static void set_common(struct exchange *exchange)
+{
+	const struct fetcher *fetcher = exchange->job->origin->fetcher;
+	CURL *easy = exchange->easy;
+
+	curl_easy_setopt(easy, CURLOPT_SHARE, fetcher->share);
+	curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
+	curl_easy_setopt(easy, CURLOPT_USERAGENT, "larder/" PACKAGE_VERSION);
+	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L);
+	curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	/* Without it, leaving a request whose name look-up hangs would make
+	 * this thread wait for the look-up. */
+	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+			 (long)fetcher->connect_timeout_ms);
+	if (fetcher->proxy)
+		curl_easy_setopt(easy, CURLOPT_PROXY, fetcher->proxy);
+	if (fetcher->ca_file)
+		curl_easy_setopt(easy, CURLOPT_CAINFO, fetcher->ca_file);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+	curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
+}
+
+static void set_request(struct exchange *exchange)
+{
+	const struct fetch_request *request = exchange->job->request;
+	char range[64];
+
+	curl_easy_setopt(exchange->easy, CURLOPT_HTTPHEADER,
+			 exchange->headers);
+	if (!request->has_range)
+		return;
+	snprintf(range, sizeof(range), "%llu-%llu",
+		 (unsigned long long)request->offset,
+		 (unsigned long long)(request->offset + request->length - 1));
+	curl_easy_setopt(exchange->easy, CURLOPT_RANGE, range);
+}
+
+/* What depends on the URL: again after each redirect. */
+static int ask(struct exchange *exchange)
+{
+	struct fetcher *fetcher = exchange->job->origin->fetcher;
+	const struct url_base *base = &exchange->job->origin->url;
+	bool may = exchange->may_authenticate;
+	CURL *easy = exchange->easy;
+
+	exchange->job->pace.has_begun = false;
+	if (curl_easy_setopt(easy, CURLOPT_URL, exchange->url) != CURLE_OK)
+		return -ENOMEM;
+	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+	/* One connection that carries all is found before others are made. */
+	curl_easy_setopt(easy, CURLOPT_PIPEWAIT,
+			 !strncmp(exchange->url, "https:", 6) ? 1L : 0L);
+	curl_easy_setopt(easy, CURLOPT_USERNAME, may ? base->user : NULL);
+	curl_easy_setopt(easy, CURLOPT_PASSWORD, may ? base->password : NULL);
+	return curl_multi_add_handle(fetcher->multi, easy) ? -ENOMEM : 0;
+}
+
+int exchange_begin(struct exchange *exchange, struct job *job)
+{
+	int r;
+
+	exchange->job = job;
+	exchange->may_authenticate = true;
+	job->exchange = exchange;
+	job->run_ms = now_ms();
+	exchange->url = url_join(&job->origin->url, job->path);
+	if (!exchange->url)
+		return -ENOMEM;
+	r = add_headers(exchange);
+	if (r < 0)
+		return r;
+	set_common(exchange);
+	set_request(exchange);
+	return ask(exchange);
+}
+
+/* ---- handing over */
+
+void exchange_progress(struct exchange *exchange)
+{
+	struct fetch_request *request = exchange->job->request;
+
+	if (exchange->has_grown && request->progress)
+		request->progress(request, exchange->body.data,
+				  exchange->body.len);
+	exchange->has_grown = false;
+}
+
+void exchange_answer(struct exchange *exchange)
+{
+	struct fetch_request *request = exchange->job->request;
+	curl_off_t retry_after_s = 0;
+
+	curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER,
+			  &retry_after_s);
+	if (retry_after_s > 3600)
+		retry_after_s = 3600;
+	request->retry_after_ms = retry_after_s > 0 ?
+					  (uint32_t)retry_after_s * 1000 : 0;
+	if (exchange->is_judged && !exchange->has_failed) {
+		exchange_progress(exchange);
+		request->not_modified = exchange->judgement.action ==
+					ANSWER_NOT_MODIFIED;
+		snprintf(request->etag, sizeof(request->etag), "%s",
+			 exchange->answer.etag);
+		request->total = exchange->judgement.has_want ||
+						 request->not_modified ?
+					 exchange->judgement.total :
+					 exchange->received;
+	}
+	request->body = buf_steal(&exchange->body, &request->body_len);
+}
+
+/* ---- the end of an answer */
+
+static int follow(struct exchange *exchange)
+{
+	struct fetcher *fetcher = exchange->job->origin->fetcher;
+	char text[64];
+	bool is_same;
+	char *url;
+	struct err err = { 0 };
+	int r;
+
+	if (++exchange->redirects > REDIRECTS_MAX) {
+		snprintf(text, sizeof(text), "more than %d redirects",
+			 REDIRECTS_MAX);
+		exchange_fail(exchange, FETCH_WRONG, text);
+		return -EPROTO;
+	}
+	r = url_redirect(exchange->url, exchange->answer.location, &url,
+			 &is_same, &err);
+	if (r < 0) {
+		exchange_fail(exchange, r == -ENOMEM ? FETCH_LOCAL : FETCH_WRONG,
+		     err.text);
+		return r;
+	}
+	free(exchange->url);
+	exchange->url = url;
+	/* Once away from the origin, also a way back proves nothing. */
+	exchange->may_authenticate &= is_same;
+	exchange->job->is_away |= !is_same;
+	exchange->answer = (struct answer){ 0 };
+	exchange->judgement = (struct judgement){ 0 };
+	exchange->is_judged = false;
+	exchange->received = 0;
+	curl_multi_remove_handle(fetcher->multi, exchange->easy);
+	r = ask(exchange);
+	if (r < 0)
+		exchange_fail(exchange, FETCH_LOCAL, "out of memory");
+	return r;
+}
+
+static void check_complete(struct exchange *exchange)
+{
+	const struct judgement *judgement = &exchange->judgement;
+
+	if (judgement->action != ANSWER_TAKE)
+		return;
+	if ((judgement->has_want && exchange->body.len < judgement->want) ||
+	    (judgement->has_body_bytes &&
+	     exchange->received < judgement->body_max))
+		exchange_fail(exchange, FETCH_WRONG, "body shorter than promised");
+}
+
+bool exchange_ended(struct exchange *exchange, CURLcode code)
+{
+	bool is_redirect = exchange->is_judged && !exchange->has_failed &&
+			   exchange->judgement.action == ANSWER_REDIRECT;
+
+	/* A redirect counts even if its useless body was cut off. */
+	if (is_redirect) {
+		if (follow(exchange) == 0)
+			return false;
+	} else if (!exchange->has_failed && !exchange->is_enough) {
+		if (code != CURLE_OK)
+			fail_code(exchange, code);
+		else if (!exchange->is_judged)
+			exchange_fail(exchange, FETCH_WRONG,
+			     "broken header of the answer");
+		else
+			check_complete(exchange);
+	}
+	return true;
+}
+
+/* ---- memory */
+
+struct exchange *exchange_new(void)
+{
+	struct exchange *exchange = calloc(1, sizeof(*exchange));
+
+	if (!exchange)
+		return NULL;
+	list_init(&exchange->list);
+	exchange->easy = curl_easy_init();
+	if (!exchange->easy) {
+		free(exchange);
+		return NULL;
+	}
+	return exchange;
+}
+
+void exchange_clear(struct exchange *exchange)
+{
+	CURL *easy = exchange->easy;
+
+	curl_easy_reset(easy);
+	curl_slist_free_all(exchange->headers);
+	buf_release(&exchange->body);
+	free(exchange->url);
+	*exchange = (struct exchange){ .easy = easy };
+	list_init(&exchange->list);
+}
+
+void exchange_free(struct exchange *exchange)
+{
+	curl_easy_cleanup(exchange->easy);
+	curl_slist_free_all(exchange->headers);
+	buf_release(&exchange->body);
+	free(exchange->url);
+	free(exchange);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_FETCH_EXCHANGE_H
+#define LARDER_FETCH_EXCHANGE_H
+
+#include "base/buf.h"
+#include "fetch/answer.h"
+#include "fetch/internal.h"
+
+/* One request over HTTP and its answers. The transfer thread's. */
+struct exchange {
+	struct list list; /* running or idle */
+	struct job *job;
+	CURL *easy;
+	struct curl_slist *headers;
+	char *url;
+	bool may_authenticate; /* still at the origin itself */
+	unsigned redirects;
+	/* The answer at hand. */
+	struct answer answer;
+	bool is_judged;
+	struct judgement judgement;
+	bool has_failed; /* class and err say why; or is_enough: cut short */
+	bool is_enough;
+	enum fetch_class class;
+	struct err err;
+	uint64_t received; /* bytes of the body, wanted or not */
+	struct buf body;   /* the wanted ones */
+	bool has_grown;
+};
+
+struct exchange *exchange_new(void); /* NULL on ENOMEM */
+/* Out of the multi handle already. */
+void exchange_free(struct exchange *exchange);
+void exchange_clear(struct exchange *exchange);
+
+/* Ask; into the multi handle. -ENOMEM. */
+int exchange_begin(struct exchange *exchange, struct job *job);
+/* The first failure counts. */
+void exchange_fail(struct exchange *exchange, enum fetch_class class,
+		   const char *text);
+/* Tell the request of bytes that came since the last time. */
+void exchange_progress(struct exchange *exchange);
+/* libcurl is done with it. False: it goes on elsewhere, after a redirect. */
+bool exchange_ended(struct exchange *exchange, CURLcode code);
+/* Everything into the request but result, class and err. */
+void exchange_answer(struct exchange *exchange);
+
+#endif
