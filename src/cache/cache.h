@@ -100,6 +100,18 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
  * cache_blob_has it reads no data. */
 int cache_blob_recheck(struct cache_blob *blob, uint64_t unit);
 
+/*
+ * Dedup. put_chunk: as cache_blob_put, and remember by its digest that the
+ * unit holds that chunk (of several places the last is remembered). get: copy a
+ * chunk from whichever blob has it; 1 and ret_data filled with length bytes, 0
+ * not here. The caller compares the digest: index or disk may be wrong.
+ */
+int cache_blob_put_chunk(struct cache_blob *blob, uint64_t unit, uint64_t offset,
+			 const void *data, uint32_t length, const struct digest *chunk,
+			 void (*recorded)(void *arg), void *arg);
+int cache_chunk_get(struct cache *cache, const struct digest *chunk,
+		    uint32_t length, void *ret_data);
+
 uint64_t cache_blob_bytes_present(struct cache_blob *blob);
 bool cache_blob_complete(struct cache_blob *blob);
 

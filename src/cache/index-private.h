@@ -30,7 +30,7 @@ struct index {
 	_Atomic bool is_dead;
 	MDB_env *env;
 	MDB_txn *opening; /* while the tables are opened */
-	MDB_dbi meta, blobs, units;
+	MDB_dbi meta, blobs, units, chunks;
 	_Atomic unsigned int next_reader;
 	struct index_reader readers[INDEX_READERS];
 	pthread_mutex_t write_lock; /* two caches of one process */

@@ -181,6 +181,40 @@ static int apply_record(struct batch *batch, struct index_op *op)
 	return 0;
 }
 
+static int apply_chunk(struct batch *batch, struct index_op *op)
+{
+	uint8_t bytes[ROW_KEY_BYTES], row[ROW_CHUNK_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value = { sizeof(row), row };
+	struct chunk_row chunk = {
+		.id = op->id, .gen = op->gen, .unit = op->unit,
+		.offset = op->offset, .length = op->length,
+	};
+
+	if (!batch->has_blob || batch->blob.gen != op->gen) {
+		op->result = -ESTALE;
+		return 0;
+	}
+	row_key(&op->chunk, bytes);
+	chunk_row_encode(&chunk, row);
+	return mdb_put(batch->txn, batch->index->chunks, &key, &value, 0);
+}
+
+static int apply_drop_chunk(struct batch *batch, struct index_op *op)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	struct chunk_row chunk;
+	int rc;
+
+	row_key(&op->chunk, bytes);
+	rc = mdb_get(batch->txn, batch->index->chunks, &key, &value);
+	if (rc == 0 &&
+	    (chunk_row_decode(value.mv_data, value.mv_size, &chunk) < 0 ||
+	     chunk.gen == op->gen))
+		rc = mdb_del(batch->txn, batch->index->chunks, &key, NULL);
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
 static int apply_drop_unit(struct batch *batch, struct index_op *op)
 {
 	uint64_t bit = UINT64_C(1) << (op->unit % 64);
@@ -275,12 +309,16 @@ static int apply(struct batch *batch, struct index_op *op)
 			batch->used += (uint64_t)op->delta;
 		return 0;
 	}
+	if (op->kind == INDEX_DROP_CHUNK)
+		return apply_drop_chunk(batch, op);
 	rc = blob_load(batch, &op->id);
 	if (rc)
 		return rc;
 	switch (op->kind) {
 	case INDEX_RECORD:
 		return apply_record(batch, op);
+	case INDEX_CHUNK:
+		return apply_chunk(batch, op);
 	case INDEX_DROP_UNIT:
 		return apply_drop_unit(batch, op);
 	case INDEX_DROP_BLOB:

@@ -127,6 +127,8 @@ static int open_tables(struct index *index, bool may_create)
 	if (!rc)
 		rc = mdb_dbi_open(txn, "units", flags, &index->units);
 	if (!rc)
+		rc = mdb_dbi_open(txn, "chunks", flags, &index->chunks);
+	if (!rc)
 		rc = mdb_get(txn, index->meta, &key, &value);
 	if (!rc && (value.mv_size != 4 ||
 		    load_le32(value.mv_data) != INDEX_FORMAT))
@@ -396,6 +398,7 @@ struct look_up {
 	const struct digest *id;
 	uint64_t gen, unit;
 	struct blob_row *row;
+	struct chunk_row *chunk;
 	uint64_t number;
 	/* scan */
 	struct digest *after;
@@ -496,6 +499,30 @@ int index_unit(struct index *index, const struct digest *id, uint64_t gen,
 	if (r == 1)
 		*ret_checksum = look_up.number;
 	return r;
+}
+
+static int find_chunk(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	int rc;
+
+	row_key(look_up->id, bytes);
+	rc = mdb_get(look_up->txn, look_up->index->chunks, &key, &value);
+	if (rc)
+		return rc;
+	return chunk_row_decode(value.mv_data, value.mv_size, look_up->chunk) ?
+		       MDB_NOTFOUND : 0;
+}
+
+int index_chunk(struct index *index, const struct digest *chunk,
+		struct chunk_row *ret)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_chunk, .id = chunk, .chunk = ret,
+	};
+
+	return look_up_run(&look_up);
 }
 
 static int find_used(struct look_up *look_up)

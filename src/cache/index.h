@@ -41,6 +41,10 @@ int index_blob(struct index *index, const struct digest *id,
 /* 1 and the checksum when unit is present in generation gen, 0, errno. */
 int index_unit(struct index *index, const struct digest *id, uint64_t gen,
 	       uint64_t unit, uint64_t *ret_checksum);
+/* 1 and where the chunk was put last, 0, errno. The row may be of a file that
+ * is gone: index_blob's generation tells. */
+int index_chunk(struct index *index, const struct digest *chunk,
+		struct chunk_row *ret);
 uint64_t index_blob_count(struct index *index); /* 0 on errors */
 /* Bytes on disk of all blobs and objects. */
 int index_used(struct index *index, uint64_t *ret_bytes);
@@ -58,6 +62,8 @@ int index_scan(struct index *index, struct digest *after, unsigned int max,
 enum index_op_kind {
 	INDEX_NOTHING,   /* only to have a callback called in order */
 	INDEX_RECORD,    /* unit is present; makes the blob's row */
+	INDEX_CHUNK,     /* a unit that is present holds chunk */
+	INDEX_DROP_CHUNK, /* if it is said to lie in that generation */
 	INDEX_DROP_UNIT,
 	INDEX_DROP_BLOB, /* result 1: call again, rows are left */
 	INDEX_TOUCH,     /* last use */
@@ -71,6 +77,8 @@ struct index_op {
 	struct digest id;
 	uint64_t gen;            /* every change applies to this one only */
 	uint64_t unit, checksum;
+	struct digest chunk;     /* CHUNK, DROP_CHUNK */
+	uint64_t offset;         /* CHUNK: of the unit in the blob */
 	uint64_t blob_bytes, unit_count, segment_bytes;
 	uint64_t disk_bytes;     /* of the file now; 0: take present_bytes */
 	int64_t last_use;

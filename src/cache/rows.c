@@ -81,6 +81,35 @@ int blob_row_decode(const void *data, size_t len, struct blob_row *ret)
 	return 0;
 }
 
+void chunk_row_encode(const struct chunk_row *row, uint8_t ret[ROW_CHUNK_BYTES])
+{
+	memset(ret, 0, ROW_CHUNK_BYTES);
+	row_key(&row->id, ret);
+	store_le32(ret + 36, row->length);
+	store_le64(ret + 40, row->gen);
+	store_le64(ret + 48, row->unit);
+	store_le64(ret + 56, row->offset);
+}
+
+int chunk_row_decode(const void *data, size_t len, struct chunk_row *ret)
+{
+	const uint8_t *bytes = data;
+	struct chunk_row row;
+
+	if (len != ROW_CHUNK_BYTES ||
+	    !row_key_parse(bytes, ROW_KEY_BYTES, &row.id))
+		return -EINVAL;
+	row.length = load_le32(bytes + 36);
+	row.gen = load_le64(bytes + 40);
+	row.unit = load_le64(bytes + 48);
+	row.offset = load_le64(bytes + 56);
+	if (row.gen == 0 || row.length == 0 || row.length > LIMIT_CHUNK_BYTES ||
+	    row.offset > LIMIT_BLOB_BYTES)
+		return -EINVAL;
+	*ret = row;
+	return 0;
+}
+
 uint32_t units_row_count(uint64_t unit_count, uint64_t row)
 {
 	uint64_t first;

@@ -37,6 +37,15 @@ struct units_row {
 	uint64_t checksums[ROW_UNITS];
 };
 
+/* Where a chunk of some digest lies: a unit of a blob. */
+#define ROW_CHUNK_BYTES 64
+struct chunk_row {
+	struct digest id; /* of the blob */
+	uint64_t gen;     /* never 0 */
+	uint64_t unit, offset;
+	uint32_t length;
+};
+
 void row_key(const struct digest *id, uint8_t ret_key[ROW_KEY_BYTES]);
 bool row_key_parse(const void *key, size_t len, struct digest *ret_id);
 void row_units_key(const struct digest *id, uint32_t row,
@@ -44,6 +53,10 @@ void row_units_key(const struct digest *id, uint32_t row,
 
 void blob_row_encode(const struct blob_row *row, uint8_t ret[ROW_BLOB_BYTES]);
 int blob_row_decode(const void *data, size_t len, struct blob_row *ret);
+
+void chunk_row_encode(const struct chunk_row *row,
+		      uint8_t ret[ROW_CHUNK_BYTES]);
+int chunk_row_decode(const void *data, size_t len, struct chunk_row *ret);
 
 /* Units that row number `row` of a blob holds; 0 past the end. */
 uint32_t units_row_count(uint64_t unit_count, uint64_t row);

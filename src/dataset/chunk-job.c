@@ -171,10 +171,23 @@ void chunk_job_present(struct chunk_job *job)
 	job_free(job);
 }
 
+/* Whoever had the claim may have put the chunk into another blob. */
+static void run_copy(struct task *task, struct worker *worker)
+{
+	struct chunk_job *job = (struct chunk_job *)task;
+
+	if (!chunk_copy(job->chunks[0].flight)) {
+		run_place(task, worker);
+		return;
+	}
+	job->count = 0;
+	job_free(job);
+}
+
 void chunk_job_proceed(struct chunk_job *job)
 {
 	tries_init(&job->tries, job->dataset, -1, job->priority);
-	job_next(job, run_place);
+	job_next(job, run_copy);
 }
 
 /* true: the chunk is no longer this job's business. */
@@ -195,10 +208,11 @@ static bool claim_chunk(struct chunk_job *job, uint32_t i)
 	if (r < 0)
 		return false;
 	atomic_store(&chunk->flight->is_claimed, true);
-	if (chunk_job_recheck(job, i) != 1)
-		return false;
-	chunk_present(chunk->flight);
-	return true;
+	if (chunk_job_recheck(job, i) == 1) {
+		chunk_present(chunk->flight);
+		return true;
+	}
+	return chunk_copy(chunk->flight);
 }
 
 static void run_claim(struct task *task, struct worker *worker)

@@ -97,8 +97,9 @@ static int give_one(struct flight *flight, const struct flight_target *target)
 	put->flight = flight_ref(flight);
 	put->blob = blob_ref(target->blob);
 	atomic_fetch_add(&flight->puts, 1);
-	r = cache_blob_put(target->blob->cached, target->unit, target->offset,
-			   flight->plain, flight->length, recorded, put);
+	r = cache_blob_put_chunk(target->blob->cached, target->unit,
+				 target->offset, flight->plain, flight->length,
+				 &flight->key.digest, recorded, put);
 	if (r < 0) {
 		puts_down(flight);
 		blob_unref(put->blob);
@@ -154,10 +155,7 @@ void chunk_give_late(struct flight *flight)
 /* Takes the flight's reference. */
 static void land(struct flight *flight, uint8_t *plain)
 {
-	struct stats *stats = flight->node->stats;
-
-	stats_add(stats, STAT_CHUNKS_VERIFIED, 1);
-	stats_add(stats, STAT_FETCHED_PLAIN_BYTES, flight->length);
+	stats_add(flight->node->stats, STAT_CHUNKS_VERIFIED, 1);
 	atomic_store(&flight->puts, 1);
 	flight->plain = plain;
 	discharge(flight, flight->length);
@@ -165,6 +163,27 @@ static void land(struct flight *flight, uint8_t *plain)
 	give(flight);
 	puts_down(flight);
 	flight_unref(flight);
+}
+
+/* Another blob of the cache may have it. true: the flight has landed. */
+bool chunk_copy(struct flight *flight)
+{
+	struct node *node = flight->node;
+	uint8_t *plain = pool_get(node->pool, flight->length);
+	struct digest digest;
+
+	if (!plain)
+		return false;
+	if (cache_chunk_get(node->cache, &flight->key.digest, flight->length,
+			    plain) == 1) {
+		digest_sha256(plain, flight->length, &digest);
+		if (digest_equal(&digest, &flight->key.digest)) {
+			land(flight, plain);
+			return true;
+		}
+	}
+	pool_put(node->pool, plain, flight->length);
+	return false;
 }
 
 static void note_corrupt(const struct chunk_job *job,
@@ -193,6 +212,8 @@ static void run_verify(struct task *task, struct worker *worker)
 				     chunk->length, &chunk->digest);
 	chunk->state = r < 0 ? CHUNK_BAD : CHUNK_GOOD;
 	if (r == 0) {
+		stats_add(job->node->stats, STAT_FETCHED_PLAIN_BYTES,
+			  chunk->length);
 		land(chunk->flight, plain);
 		chunk->flight = NULL;
 	} else {

@@ -89,6 +89,7 @@ void chunk_verify_init(struct job_chunk *chunk);
 void chunk_job_settle(struct chunk_job *job); /* one of pending has ended */
 void chunk_fail(struct flight *flight, int r, const struct err *err);
 void chunk_present(struct flight *flight);
+bool chunk_copy(struct flight *flight);
 /* Give what came to targets that were added since. */
 void chunk_give_late(struct flight *flight);
 
