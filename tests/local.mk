@@ -19,11 +19,16 @@ unit_tests = \
 	%D%/unit/test-catalog-writer \
 	%D%/unit/test-chunker \
 	%D%/unit/test-codec \
+	%D%/unit/test-dataset \
+	%D%/unit/test-dataset-faults \
+	%D%/unit/test-dataset-head \
+	%D%/unit/test-dataset-processes \
 	%D%/unit/test-digest \
 	%D%/unit/test-fetch \
 	%D%/unit/test-fetch-faults \
 	%D%/unit/test-fetch-files \
 	%D%/unit/test-fetch-names \
+	%D%/unit/test-flight \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
 	%D%/unit/test-log \
@@ -38,6 +43,7 @@ unit_tests = \
 	%D%/unit/test-publish-reader \
 	%D%/unit/test-publish-shared-cut \
 	%D%/unit/test-publish-walk \
+	%D%/unit/test-readahead \
 	%D%/unit/test-recipe \
 	%D%/unit/test-retry \
 	%D%/unit/test-source \
@@ -58,6 +64,8 @@ check_LIBRARIES += %D%/unit/libunit.a
 	%D%/unit/origin-server.c \
 	%D%/unit/origin-server.h \
 	%D%/unit/publish-env.h \
+	%D%/unit/small-mirror.c \
+	%D%/unit/small-mirror.h \
 	$(NULL)
 %C%_unit_libunit_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 
