@@ -47,7 +47,7 @@ static bool take_char(const char **text, const char *end, char c)
 
 int content_range_parse(const char *text, size_t len, struct content_range *ret)
 {
-	struct content_range range = { 0 };
+	struct content_range range = {0};
 	const char *end = text + len;
 
 	if (len < 6 || strncasecmp(text, "bytes ", 6))
@@ -79,7 +79,7 @@ static void read_status(struct answer *answer, const char *line, size_t len)
 	uint64_t status = 0;
 
 	/* The bytes of interim answers count too: they could go on for ever. */
-	*answer = (struct answer){ .header_bytes = answer->header_bytes };
+	*answer = (struct answer){.header_bytes = answer->header_bytes};
 	while (text && text < end && *text == ' ')
 		text++;
 	if (!text || !take_number(&text, end, &status) || status < 100 ||
@@ -160,8 +160,8 @@ int answer_line(struct answer *answer, const char *line, size_t len)
 		return 0;
 	}
 	if (len == 0) {
-		answer->is_complete = answer->status >= 200 ||
-				      answer->is_broken;
+		answer->is_complete =
+			answer->status >= 200 || answer->is_broken;
 		return 0;
 	}
 	colon = memchr(line, ':', len);
@@ -175,8 +175,8 @@ int answer_line(struct answer *answer, const char *line, size_t len)
 	return 0;
 }
 
-static void fail(struct judgement *ret, struct err *err,
-		 enum fetch_class class, const char *text)
+static void fail(struct judgement *ret, struct err *err, enum fetch_class class,
+		 const char *text)
 {
 	ret->action = ANSWER_FAIL;
 	ret->class = class;
@@ -230,8 +230,8 @@ static void judge_part(const struct answer *answer, const struct asked *asked,
 static void judge_cut(const struct answer *answer, const struct asked *asked,
 		      struct judgement *ret, struct err *err)
 {
-	uint64_t total = answer->has_length ? answer->length :
-					      asked->expected_total;
+	uint64_t total =
+		answer->has_length ? answer->length : asked->expected_total;
 	uint64_t end;
 
 	if (!add_checked(asked->offset, asked->length, &end) ||
@@ -281,7 +281,7 @@ void answer_judge(const struct answer *answer, const struct asked *asked,
 {
 	unsigned status = answer->status;
 
-	*ret = (struct judgement){ .action = ANSWER_TAKE };
+	*ret = (struct judgement){.action = ANSWER_TAKE};
 	if (status == 0 || answer->is_broken) {
 		fail(ret, err, FETCH_WRONG, "broken header of the answer");
 	} else if (status == 200 || status == 206) {

@@ -26,9 +26,9 @@ int content_range_parse(const char *text, size_t len,
 
 /* What the header lines of an answer said. Starts as {0}. */
 struct answer {
-	unsigned status;    /* 0: none yet */
-	bool is_complete;   /* the blank line of a final answer has come */
-	bool is_broken;     /* a line that counts was wrong or came twice */
+	unsigned status;  /* 0: none yet */
+	bool is_complete; /* the blank line of a final answer has come */
+	bool is_broken;	  /* a line that counts was wrong or came twice */
 	bool has_range, has_length, is_encoded;
 	struct content_range range;
 	uint64_t length;
@@ -47,7 +47,7 @@ struct asked {
 	bool has_range, is_conditional;
 	uint64_t offset, length;
 	uint64_t expected_total; /* 0: unknown */
-	uint64_t limit_bytes;    /* without range */
+	uint64_t limit_bytes;	 /* without range */
 };
 
 enum answer_action {
@@ -59,14 +59,14 @@ enum answer_action {
 
 struct judgement {
 	enum answer_action action;
-	enum fetch_class class;  /* of ANSWER_FAIL, with err */
+	enum fetch_class class; /* of ANSWER_FAIL, with err */
 	/* of ANSWER_TAKE: the body is skip bytes, then what is wanted */
 	uint64_t skip;
 	bool has_want;
-	uint64_t want;           /* exactly, if has_want */
-	uint64_t body_max;       /* a byte more is wrong */
-	bool has_body_bytes;     /* body_max is what must come, to the byte */
-	uint64_t total;          /* size of the whole thing; 0: unknown */
+	uint64_t want;	     /* exactly, if has_want */
+	uint64_t body_max;   /* a byte more is wrong */
+	bool has_body_bytes; /* body_max is what must come, to the byte */
+	uint64_t total;	     /* size of the whole thing; 0: unknown */
 };
 
 /* Pure; the answer is complete. */

@@ -45,7 +45,7 @@ static void judge(struct exchange *exchange)
 {
 	const struct asked *asked = &exchange->job->asked;
 	struct judgement *judgement = &exchange->judgement;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	exchange->is_judged = true;
 	answer_judge(&exchange->answer, asked, judgement, &err);
@@ -53,8 +53,8 @@ static void judge(struct exchange *exchange)
 		exchange_fail(exchange, judgement->class, err.text);
 	if (judgement->action != ANSWER_TAKE)
 		return;
-	buf_init(&exchange->body, judgement->has_want ? judgement->want :
-							asked->limit_bytes);
+	buf_init(&exchange->body,
+		 judgement->has_want ? judgement->want : asked->limit_bytes);
 	if (!judgement->has_want || judgement->want == 0)
 		return;
 	exchange->body.data = body_new(judgement->want);
@@ -79,7 +79,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
 
 	heard(exchange, len);
 	if (answer_line(&exchange->answer, line, len) < 0) {
-		exchange_fail(exchange, FETCH_WRONG, "header of the answer too long");
+		exchange_fail(exchange, FETCH_WRONG,
+			      "header of the answer too long");
 		return 0;
 	}
 	if (exchange->answer.is_complete && !exchange->is_judged)
@@ -126,14 +127,15 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 
 	heard(exchange, len);
 	if (!exchange->is_judged)
-		exchange_fail(exchange, FETCH_WRONG, "an answer without a header");
-	if (exchange->has_failed ||
-	    exchange->judgement.action != ANSWER_TAKE) {
+		exchange_fail(exchange, FETCH_WRONG,
+			      "an answer without a header");
+	if (exchange->has_failed || exchange->judgement.action != ANSWER_TAKE) {
 		exchange->received += len;
 		return exchange->received > DRAIN_BYTES_MAX ? 0 : len;
 	}
 	if (len > exchange->judgement.body_max - exchange->received) {
-		exchange_fail(exchange, FETCH_WRONG, "body longer than promised");
+		exchange_fail(exchange, FETCH_WRONG,
+			      "body longer than promised");
 		return 0;
 	}
 	if (keep(exchange, data, len) < 0) {
@@ -172,9 +174,11 @@ static void fail_connect(struct exchange *exchange)
 	exchange->job->met_silence = true;
 	curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &errnum);
 	if (errnum == ECONNREFUSED)
-		exchange_fail(exchange, FETCH_UNREACHABLE, "connection refused");
+		exchange_fail(exchange, FETCH_UNREACHABLE,
+			      "connection refused");
 	else if (errnum == ENETUNREACH || errnum == EHOSTUNREACH)
-		exchange_fail(exchange, FETCH_UNREACHABLE, "no route to the server");
+		exchange_fail(exchange, FETCH_UNREACHABLE,
+			      "no route to the server");
 	else
 		exchange_fail(exchange, FETCH_UNREACHABLE, "cannot connect");
 }
@@ -188,9 +192,11 @@ static void fail_lost(struct exchange *exchange)
 	curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &status);
 	if (status >= 300) {
 		snprintf(text, sizeof(text), "proxy: HTTP %ld", status);
-		exchange_fail(exchange, status == 407 || status == 403 ?
-				       FETCH_REFUSED : FETCH_UNREACHABLE,
-		     text);
+		exchange_fail(exchange,
+			      status == 407 || status == 403 ?
+				      FETCH_REFUSED :
+				      FETCH_UNREACHABLE,
+			      text);
 	} else if (exchange->is_judged && judgement->has_body_bytes) {
 		snprintf(text, sizeof(text),
 			 "connection lost after %llu of %llu bytes",
@@ -204,16 +210,18 @@ static void fail_lost(struct exchange *exchange)
 
 static void fail_code(struct exchange *exchange, CURLcode code)
 {
-	uint32_t timeout_ms = exchange->job->origin->fetcher->connect_timeout_ms;
+	uint32_t timeout_ms =
+		exchange->job->origin->fetcher->connect_timeout_ms;
 	char text[64], seconds[SECONDS_MAX];
 
 	switch ((int)code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
-		exchange_fail(exchange, FETCH_UNREACHABLE, "name of the host not found");
+		exchange_fail(exchange, FETCH_UNREACHABLE,
+			      "name of the host not found");
 		return;
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		exchange_fail(exchange, FETCH_UNREACHABLE,
-		     "name of the proxy not found");
+			      "name of the proxy not found");
 		return;
 	case CURLE_COULDNT_CONNECT:
 		fail_connect(exchange);
@@ -225,16 +233,19 @@ static void fail_code(struct exchange *exchange, CURLcode code)
 		exchange_fail(exchange, FETCH_UNREACHABLE, text);
 		return;
 	case CURLE_PEER_FAILED_VERIFICATION:
-		exchange_fail(exchange, FETCH_UNREACHABLE, "certificate not trusted");
+		exchange_fail(exchange, FETCH_UNREACHABLE,
+			      "certificate not trusted");
 		return;
 	case CURLE_SSL_CACERT_BADFILE:
-		exchange_fail(exchange, FETCH_UNREACHABLE, "cannot read the CA file");
+		exchange_fail(exchange, FETCH_UNREACHABLE,
+			      "cannot read the CA file");
 		return;
 	case CURLE_SSL_CONNECT_ERROR:
 	case CURLE_SSL_CIPHER:
 	case CURLE_SSL_ISSUER_ERROR:
 	case CURLE_SSL_INVALIDCERTSTATUS:
-		exchange_fail(exchange, FETCH_UNREACHABLE, "TLS does not come about");
+		exchange_fail(exchange, FETCH_UNREACHABLE,
+			      "TLS does not come about");
 		return;
 	case CURLE_PARTIAL_FILE:
 	case CURLE_GOT_NOTHING:
@@ -247,7 +258,8 @@ static void fail_code(struct exchange *exchange, CURLcode code)
 		return;
 	case CURLE_OUT_OF_MEMORY:
 		/* libcurl 7.88 says so of a header line above 100 KiB. */
-		exchange_fail(exchange, FETCH_WRONG, "header of the answer too long");
+		exchange_fail(exchange, FETCH_WRONG,
+			      "header of the answer too long");
 		return;
 	case CURLE_URL_MALFORMAT:
 		exchange_fail(exchange, FETCH_LOCAL, "not a valid URL");
@@ -324,8 +336,7 @@ static void set_request(struct exchange *exchange)
 	const struct fetch_request *request = exchange->job->request;
 	char range[64];
 
-	curl_easy_setopt(exchange->easy, CURLOPT_HTTPHEADER,
-			 exchange->headers);
+	curl_easy_setopt(exchange->easy, CURLOPT_HTTPHEADER, exchange->headers);
 	if (!request->has_range)
 		return;
 	snprintf(range, sizeof(range), "%llu-%llu",
@@ -390,22 +401,21 @@ void exchange_answer(struct exchange *exchange)
 	struct fetch_request *request = exchange->job->request;
 	curl_off_t retry_after_s = 0;
 
-	curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER,
-			  &retry_after_s);
+	curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
 	if (retry_after_s > 3600)
 		retry_after_s = 3600;
-	request->retry_after_ms = retry_after_s > 0 ?
-					  (uint32_t)retry_after_s * 1000 : 0;
+	request->retry_after_ms =
+		retry_after_s > 0 ? (uint32_t)retry_after_s * 1000 : 0;
 	if (exchange->is_judged && !exchange->has_failed) {
 		exchange_progress(exchange);
-		request->not_modified = exchange->judgement.action ==
-					ANSWER_NOT_MODIFIED;
+		request->not_modified =
+			exchange->judgement.action == ANSWER_NOT_MODIFIED;
 		snprintf(request->etag, sizeof(request->etag), "%s",
 			 exchange->answer.etag);
-		request->total = exchange->judgement.has_want ||
-						 request->not_modified ?
-					 exchange->judgement.total :
-					 exchange->received;
+		request->total =
+			exchange->judgement.has_want || request->not_modified ?
+				exchange->judgement.total :
+				exchange->received;
 	}
 	request->body = buf_steal(&exchange->body, &request->body_len);
 }
@@ -418,7 +428,7 @@ static int follow(struct exchange *exchange)
 	char text[64];
 	bool is_same;
 	char *url;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	if (++exchange->redirects > REDIRECTS_MAX) {
@@ -430,8 +440,9 @@ static int follow(struct exchange *exchange)
 	r = url_redirect(exchange->url, exchange->answer.location, &url,
 			 &is_same, &err);
 	if (r < 0) {
-		exchange_fail(exchange, r == -ENOMEM ? FETCH_LOCAL : FETCH_WRONG,
-		     err.text);
+		exchange_fail(exchange,
+			      r == -ENOMEM ? FETCH_LOCAL : FETCH_WRONG,
+			      err.text);
 		return r;
 	}
 	free(exchange->url);
@@ -439,8 +450,8 @@ static int follow(struct exchange *exchange)
 	/* Once away from the origin, also a way back proves nothing. */
 	exchange->may_authenticate &= is_same;
 	exchange->job->is_away |= !is_same;
-	exchange->answer = (struct answer){ 0 };
-	exchange->judgement = (struct judgement){ 0 };
+	exchange->answer = (struct answer){0};
+	exchange->judgement = (struct judgement){0};
 	exchange->is_judged = false;
 	exchange->received = 0;
 	curl_multi_remove_handle(fetcher->multi, exchange->easy);
@@ -459,7 +470,8 @@ static void check_complete(struct exchange *exchange)
 	if ((judgement->has_want && exchange->body.len < judgement->want) ||
 	    (judgement->has_body_bytes &&
 	     exchange->received < judgement->body_max))
-		exchange_fail(exchange, FETCH_WRONG, "body shorter than promised");
+		exchange_fail(exchange, FETCH_WRONG,
+			      "body shorter than promised");
 }
 
 bool exchange_ended(struct exchange *exchange, CURLcode code)
@@ -476,7 +488,7 @@ bool exchange_ended(struct exchange *exchange, CURLcode code)
 			fail_code(exchange, code);
 		else if (!exchange->is_judged)
 			exchange_fail(exchange, FETCH_WRONG,
-			     "broken header of the answer");
+				      "broken header of the answer");
 		else
 			check_complete(exchange);
 	}
@@ -508,7 +520,7 @@ void exchange_clear(struct exchange *exchange)
 	curl_slist_free_all(exchange->headers);
 	buf_release(&exchange->body);
 	free(exchange->url);
-	*exchange = (struct exchange){ .easy = easy };
+	*exchange = (struct exchange){.easy = easy};
 	list_init(&exchange->list);
 }
 

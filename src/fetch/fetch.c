@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door: fetchers and origins. Both are counted; an origin keeps its fetcher's
- * memory, not its threads, so that the two may be closed in any order.
+ * The door: fetchers and origins. Both are counted; an origin keeps its
+ * fetcher's memory, not its threads, so that the two may be closed in any
+ * order.
  */
 #include <config.h>
 
@@ -111,7 +112,8 @@ int fetcher_open(const struct fetcher_options *options, struct fetcher **ret,
 		return err_set(err, ENOMEM, "out of memory");
 	r = transfers_open(fetcher, err);
 	if (r == 0) {
-		r = fetch_thread_start(&fetcher->thread, transfers_main, fetcher);
+		r = fetch_thread_start(&fetcher->thread, transfers_main,
+				       fetcher);
 		if (r < 0)
 			err_set(err, -r, "cannot start a thread");
 	}

@@ -10,132 +10,156 @@
 
 /*
  * Bytes of a path below an origin, whatever it takes. One thread owns the curl
- * multi handle; files are read by a small pool. Which origin is asked next
- * is the caller's decision, helped by the pure functions below.
+ * multi handle; files are read by a small pool. Which origin is asked next is
+ * the caller's decision, helped by the pure functions below.
  */
 struct fetcher;
 struct origin;
 
 struct fetcher_options {
-	uint32_t connect_timeout_ms;   /* 0: 5,000 */
-	uint32_t silence_timeout_ms;   /* no byte for so long: abandoned; 0: 10,000 */
-	uint32_t max_connections;      /* per origin; 0: 16. Readahead may use 7/8 of them,
-					* prefetch 1/2, so that a demand finds one */
-	const char *proxy;             /* NULL: environment; "": none */
-	const char *ca_file;           /* NULL: the system's */
+	/* Until a connection stands; 0: 5,000. */
+	uint32_t connect_timeout_ms;
+	/* No byte for so long, or under 1 KiB/s meanwhile: given up; 0: 10,000. */
+	uint32_t silence_timeout_ms;
+	/* Per origin; 0: 16. Readahead may use 7/8 of them and prefetch 1/2, so
+	 * that a demand finds one. */
+	uint32_t max_connections;
+	const char *proxy;   /* NULL: environment; "": none */
+	const char *ca_file; /* NULL: the system's */
 };
 
-int fetcher_open(const struct fetcher_options *options, struct fetcher **ret, struct err *err);
-/* Cancels what is under way (done is called with -ECANCELED) and joins. What done
- * starts meanwhile is canceled too. Origins may be closed before or after. */
+/* NULL: all defaults. */
+int fetcher_open(const struct fetcher_options *options, struct fetcher **ret,
+		 struct err *err);
+/* Cancels what is under way (done is called with -ECANCELED) and joins. What
+ * done starts meanwhile is canceled too. Origins may be closed before or
+ * after. */
 void fetcher_close(struct fetcher *fetcher);
 
-/* An absolute or relative path, file:// or http(s):// URL. Counted; shared by URL. */
-int origin_open(struct fetcher *fetcher, const char *url, struct origin **ret, struct err *err);
+/* An absolute or relative path, file:// or http(s):// URL. Counted; shared by
+ * URL. Makes no request. */
+int origin_open(struct fetcher *fetcher, const char *url, struct origin **ret,
+		struct err *err);
 /* Requests under way keep it alive by themselves. */
 void origin_close(struct origin *origin);
-const char *origin_name(const struct origin *origin); /* for people: no secrets, no query */
+/* For people: no secrets, no query. */
+const char *origin_name(const struct origin *origin);
 bool origin_is_local(const struct origin *origin);
 
 enum fetch_priority { FETCH_DEMAND, FETCH_READAHEAD, FETCH_PREFETCH };
 
-/* Why it failed: decides about retry and blame. */
+/*
+ * Why it failed: decides about retry and blame. A body that ends well but
+ * short is wrong; a connection that breaks in the middle is unreachable: a
+ * restarting server is no liar.
+ */
 enum fetch_class {
 	FETCH_OK,
-	FETCH_ABSENT,      /* 404, 410, ENOENT: the origin answered that it is not there */
-	FETCH_REFUSED,     /* 401, 403, 407, EACCES */
-	FETCH_UNREACHABLE, /* no connection, name error, TLS */
-	FETCH_BUSY,        /* 408, 429, 5xx */
-	FETCH_SLOW,        /* silent or below the minimum for too long, deadline */
-	FETCH_WRONG,       /* other status, wrong range, a body that ends well but short or
-			    * long; caller: wrong bytes. A connection that breaks in the middle
-			    * is FETCH_UNREACHABLE: a restarting server is no liar */
+	FETCH_ABSENT, /* 404, 410, ENOENT: it answered that it is not there */
+	FETCH_REFUSED,	   /* 401, 403, 407, EACCES */
+	FETCH_UNREACHABLE, /* no connection, name error, TLS, disk error */
+	FETCH_BUSY,	   /* 408, 429, 5xx */
+	FETCH_SLOW,	   /* silent or crawling for too long, deadline */
+	FETCH_WRONG,	   /* other status, range, size; caller: wrong bytes */
 	FETCH_CANCELED,
-	FETCH_LOCAL,       /* out of memory or descriptors here, a bad path: nobody's blame */
+	FETCH_LOCAL, /* no memory here, a bad path: nobody's blame */
 };
 const char *fetch_class_name(enum fetch_class class); /* "unreachable" */
 
 struct fetch_request {
-	/* asked; stays untouched until done */
+	/* Asked; stays untouched until done. path is below the origin,
+	 * unescaped, without '.' and '..' parts. Texts are copied. */
 	struct origin *origin;
-	const char *path;        /* below the origin, unescaped, no '.' or '..' part; copied */
+	const char *path;
 	bool has_range;
 	uint64_t offset, length; /* length > 0 with has_range */
 	uint64_t expected_total; /* size of the whole thing, 0: unknown */
-	size_t limit_bytes;      /* cap on a body without range; 0: 64 MiB */
+	size_t limit_bytes;	 /* cap on a body without range; 0: 64 MiB */
 	enum fetch_priority priority;
-	uint64_t deadline_ms;    /* now_ms() scale; 0: none */
-	bool no_cache;           /* ask caches in between to revalidate */
-	const char *if_none_match; /* ETag or NULL; copied */
-	/* Body so far, on the transfer thread or a file thread whenever it grew, the last time
-	 * with all of it before a done without error; may be NULL. The bytes stay at
-	 * their address until done returns (range requests). */
-	void (*progress)(struct fetch_request *request, const uint8_t *body, size_t len);
-	/* Exactly once, on the transfer thread or a file thread; must not block. The request
-	 * may be freed inside. */
+	uint64_t deadline_ms;	   /* now_ms() scale; 0: none */
+	bool no_cache;		   /* ask caches in between to revalidate */
+	const char *if_none_match; /* ETag or NULL */
+	/* Body so far, on the transfer thread or a file thread whenever it
+	 * grew, the last time with all of it before a done without error; may
+	 * be NULL. The bytes stay at their address until done returns (range
+	 * requests). */
+	void (*progress)(struct fetch_request *request, const uint8_t *body,
+			 size_t len);
+	/* Exactly once, on the transfer thread or a file thread; must not
+	 * block. The request may be freed inside. */
 	void (*done)(struct fetch_request *request);
 	void *arg;
 
-	/* answered, valid in done and after */
-	int result;              /* 0 or negative errno (never -ENOENT unless FETCH_ABSENT) */
+	/* Answered; valid in done and after. */
+	int result; /* 0 or negative errno; -ENOENT only if FETCH_ABSENT */
 	enum fetch_class class;
-	uint8_t *body;           /* malloc; the receiver frees or takes it, also after a failure,
-				  * when it holds what had come; may be NULL */
-	size_t body_len;         /* with has_range and result 0: exactly length */
-	uint64_t total;          /* from Content-Range or Content-Length, 0 unknown */
+	/* malloc; the receiver frees or takes it, also after a failure, when
+	 * it holds what had come; may be NULL. With has_range and result 0
+	 * body_len is length. */
+	uint8_t *body;
+	size_t body_len;
+	uint64_t total; /* size of the whole thing, 0: unknown */
 	bool not_modified;
 	char etag[128];
 	uint32_t retry_after_ms; /* asked by the server, 0: none */
-	struct err err;          /* "HTTP 503", "timed out after 10 s"...: no URL */
+	struct err err; /* "HTTP 503", "timed out after 10 s"...: no URL */
 
-	void *private;           /* fetch/'s */
+	void *private; /* fetch/'s */
 };
 
 /* Always ends in done, also for immediate failures (never inside this call). */
 void fetch_start(struct fetcher *fetcher, struct fetch_request *request);
-/* Ask for an early end; done still comes, soon and on another thread. The caller keeps
- * the request in memory during this call; that done has come meanwhile is harmless. */
+/* Ask for an early end; done still comes, soon and on another thread. The
+ * caller keeps the request in memory during this call; that done has come
+ * meanwhile is harmless. */
 void fetch_cancel(struct fetcher *fetcher, struct fetch_request *request);
 /* Somebody now waits for it: let it overtake in the queue. Never lowers. */
 void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
 		 enum fetch_priority priority);
 
 /*
- * ---- health and choice (origins.c): pure but for origin_note and origin_health.
+ * ---- health and choice (origins.c): pure but for origin_note and
+ * origin_health.
  *
- *   good --failure--> bad, waiting --back-off over--> bad, due --OK, ABSENT--> good
+ *   good --failure--> bad, waiting --back-off over--> bad, due --OK--> good
  *                        ^                               |
  *                        +------- failure: twice the back-off, 1 s to 60 s
  *
- * A bad origin is asked by one request at a time, its probe: when due, or before that
- * when no origin is good and its last failure is over a second old (a read that finds
- * everything dead looks once whether that is still so). Such an early probe gets
- * one second for its first byte. Everybody else skips the origin or fails at once.
+ * A bad origin is asked by one request at a time, its probe: when due, or
+ * before that when no origin is good and its last failure is over a second old
+ * (a read that finds everything dead looks once whether that is still so).
+ * Such an early probe gets one second for its first byte. Everybody else skips
+ * the origin or fails at once.
  */
 struct origin_health {
-	uint32_t failures;       /* back-offs in a row; 0: good */
-	uint64_t bad_until_ms;   /* not asked before, unless nothing else is left */
-	uint64_t failed_ms;      /* when it failed last */
-	uint64_t probe_until_ms; /* a request is finding out; fetch/ sets and clears it */
+	uint32_t failures;	 /* back-offs in a row; 0: good */
+	uint64_t bad_until_ms;	 /* not asked before, unless nothing is left */
+	uint64_t failed_ms;	 /* when it failed last */
+	uint64_t probe_until_ms; /* a request is finding out; fetch/ sets it */
 	enum fetch_class last;
 };
 /* The caller notes each outcome once it has judged the bytes. */
-void origin_note(struct origin *origin, enum fetch_class class, uint64_t now_ms);
+void origin_note(struct origin *origin, enum fetch_class class,
+		 uint64_t now_ms);
 void origin_health(struct origin *origin, struct origin_health *ret);
-/* Pure: health after an outcome. Failures of requests that ran side by side count as one. */
-void health_next(struct origin_health *health, enum fetch_class class, uint64_t now_ms);
+/* Pure: health after an outcome. Failures of requests that ran side by side
+ * count as one; FETCH_ABSENT is an answer. */
+void health_next(struct origin_health *health, enum fetch_class class,
+		 uint64_t now_ms);
 /*
- * Pure: index of the origin to ask next, or -1 when none is worth asking now (tried[i]
- * counts tries of this request): the least tried, in list order, of those that are
- * good or due; else an early probe. After -1 a new read fails at once with the
- * origins' last failure; one that has tried waits retry_delay_ms and asks again within
- * its deadline.
+ * Pure: index of the origin to ask next, or -1 when none is worth asking now
+ * (tried[i] counts tries of this request): the least tried, in list order, of
+ * those that are good or due; else an early probe. After -1 a new read fails
+ * at once with the origins' last failure; one that has tried waits
+ * retry_delay_ms and asks again within its deadline.
  */
-int origins_choose(const struct origin_health *healths, const uint32_t *tried, size_t count,
-		   uint64_t now_ms, uint64_t deadline_ms);
-/* Pure (retry.c): how long to wait before the next round over the origins: 200 ms
- * doubling to 5 s, half of it at random, or what the server asked up to 60 s. */
-uint32_t retry_delay_ms(uint32_t round, uint32_t retry_after_ms, uint64_t random);
+int origins_choose(const struct origin_health *healths, const uint32_t *tried,
+		   size_t count, uint64_t now_ms, uint64_t deadline_ms);
+/* Pure (retry.c): how long to wait before the next round over the origins:
+ * 200 ms doubling to 5 s, half of it at random, or what the server asked up to
+ * 60 s. */
+uint32_t retry_delay_ms(uint32_t round, uint32_t retry_after_ms,
+			uint64_t random);
 /* Pure: is another round worth it after this outcome at all the origins. */
 bool retry_worth(enum fetch_class class);
 

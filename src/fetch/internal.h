@@ -41,8 +41,8 @@ static inline void list_remove(struct list *item)
 	list_init(item);
 }
 
-#define list_item(pointer, type, member)                                      \
-	((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define list_item(pointer, type, member)                                       \
+	((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 #define FETCH_PRIORITIES (FETCH_PREFETCH + 1)
 /* Threads that read files of one origin: enough for a disk array, and a hung
@@ -87,14 +87,14 @@ struct job {
 	enum job_state state;
 	bool is_canceled;
 	unsigned holders; /* 1; 2 when abandoned: the last one frees */
-	bool is_probe; /* holds the origin's probe */
-	bool is_early; /* and has a second for its first byte */
+	bool is_probe;	  /* holds the origin's probe */
+	bool is_early;	  /* and has a second for its first byte */
 	uint64_t start_ms;
 	uint64_t run_ms; /* http: when it left the queue */
 	struct pace pace;
 	struct exchange *exchange; /* http, running */
-	bool is_away;     /* redirected to another server */
-	bool met_silence; /* nothing came, or no connection */
+	bool is_away;		   /* redirected to another server */
+	bool met_silence;	   /* nothing came, or no connection */
 	/* Set when time is over: the failure, and the next such job. */
 	enum fetch_class end_class;
 	struct err end_err;
@@ -129,20 +129,20 @@ struct fetcher {
 	pthread_t thread;
 
 	/* The transfer thread's. */
-	struct list exchanges;      /* running */
+	struct list exchanges;	    /* running */
 	struct list idle_exchanges; /* to be used again */
 	unsigned idle_count;
 
 	pthread_mutex_t lock;
 	pthread_cond_t file_work;    /* a file to read, or closing */
 	pthread_cond_t threads_gone; /* file_threads is 0 */
-	unsigned references;         /* origins, file threads, the opener */
+	unsigned references;	     /* origins, file threads, the opener */
 	struct list origins;
 	struct list jobs;
 	unsigned active; /* jobs and stillborn requests whose done is due */
 	struct fetch_request *stillborn; /* failed in fetch_start; by private */
 	bool is_closing, is_woken;
-	uint64_t next_look_ms; /* no job's time is over before */
+	uint64_t next_look_ms;		  /* no job's time is over before */
 	unsigned file_threads, file_idle; /* stuck ones are not counted */
 	unsigned file_queued;
 };
@@ -164,8 +164,8 @@ void job_put(struct job *job);
 /* Jobs whose time is over or that were canceled: taken out of their state
  * and chained by next_ended. */
 struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms);
-/* Under the lock: some job's time may be over then. True: earlier than known, so
- * a sleeping transfer thread must be woken. */
+/* Under the lock: some job's time may be over then. True: earlier than known,
+ * so a sleeping transfer thread must be woken. */
 bool look_by(struct fetcher *fetcher, uint64_t ms);
 struct fetch_request *stillborn_take(struct fetcher *fetcher);
 void stillborn_finish(struct fetcher *fetcher, struct fetch_request *request);

@@ -30,15 +30,15 @@ static const struct {
 	const char *name;
 	int errnum;
 } classes[] = {
-	[FETCH_OK] = { "ok", 0 },
-	[FETCH_ABSENT] = { "absent", ENOENT },
-	[FETCH_REFUSED] = { "refused", EACCES },
-	[FETCH_UNREACHABLE] = { "unreachable", EIO },
-	[FETCH_BUSY] = { "busy", EIO },
-	[FETCH_SLOW] = { "slow", ETIMEDOUT },
-	[FETCH_WRONG] = { "wrong", EIO },
-	[FETCH_CANCELED] = { "canceled", ECANCELED },
-	[FETCH_LOCAL] = { "local", ENOMEM },
+	[FETCH_OK] = {"ok", 0},
+	[FETCH_ABSENT] = {"absent", ENOENT},
+	[FETCH_REFUSED] = {"refused", EACCES},
+	[FETCH_UNREACHABLE] = {"unreachable", EIO},
+	[FETCH_BUSY] = {"busy", EIO},
+	[FETCH_SLOW] = {"slow", ETIMEDOUT},
+	[FETCH_WRONG] = {"wrong", EIO},
+	[FETCH_CANCELED] = {"canceled", ECANCELED},
+	[FETCH_LOCAL] = {"local", ENOMEM},
 };
 
 const char *fetch_class_name(enum fetch_class class)
@@ -475,8 +475,7 @@ static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
 	if (job->is_canceled || fetcher->is_closing)
 		return end_job(job, FETCH_CANCELED, "canceled");
 	if (deadline_ms && now_ms >= deadline_ms)
-		return end_slow(job, "timed out after",
-				now_ms - job->start_ms);
+		return end_slow(job, "timed out after", now_ms - job->start_ms);
 	if (job->is_early && !job->pace.has_bytes && now_ms >= early_ms)
 		return end_slow(job, "no answer within", EARLY_PROBE_MS);
 	if (nobody_comes(job))

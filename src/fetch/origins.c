@@ -41,10 +41,9 @@ static bool is_failure(enum fetch_class class)
 
 static uint64_t backoff_ms(uint32_t failures, enum fetch_class class)
 {
-	uint64_t first = class == FETCH_WRONG ? BACKOFF_WRONG_MS :
-						BACKOFF_FIRST_MS;
-	uint64_t wait = failures > 6 ? BACKOFF_MAX_MS :
-				       first << (failures - 1);
+	uint64_t first =
+		class == FETCH_WRONG ? BACKOFF_WRONG_MS : BACKOFF_FIRST_MS;
+	uint64_t wait = failures > 6 ? BACKOFF_MAX_MS : first << (failures - 1);
 
 	return wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS;
 }
@@ -55,7 +54,7 @@ void health_next(struct origin_health *health, enum fetch_class class,
 	if (class == FETCH_CANCELED || class == FETCH_LOCAL)
 		return;
 	if (!is_failure(class)) {
-		*health = (struct origin_health){ .last = class };
+		*health = (struct origin_health){.last = class};
 		return;
 	}
 	health->last = class;

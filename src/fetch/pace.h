@@ -11,8 +11,8 @@
 /* When bytes came, so that a silent or crawling sender is noticed. Pure:
  * the caller brings the clock. Starts as {0}. */
 struct pace {
-	bool has_begun;   /* asked: from now on silence counts */
-	bool has_bytes;   /* something was answered */
+	bool has_begun;	  /* asked: from now on silence counts */
+	bool has_bytes;	  /* something was answered */
 	uint64_t last_ms; /* when bytes came last */
 	bool has_window;  /* from the first byte on */
 	uint64_t window_ms, window_bytes;

@@ -26,8 +26,8 @@ static struct exchange *take_exchange(struct fetcher *fetcher)
 
 	if (list_is_empty(&fetcher->idle_exchanges))
 		return exchange_new();
-	exchange = list_item(fetcher->idle_exchanges.next, struct exchange,
-			     list);
+	exchange =
+		list_item(fetcher->idle_exchanges.next, struct exchange, list);
 	list_remove(&exchange->list);
 	fetcher->idle_count--;
 	return exchange;
@@ -50,7 +50,7 @@ static void rest_exchange(struct fetcher *fetcher, struct exchange *exchange)
 
 static void start(struct fetcher *fetcher, struct job *job)
 {
-	static const struct err no_memory = { "out of memory" };
+	static const struct err no_memory = {"out of memory"};
 	struct exchange *exchange = take_exchange(fetcher);
 
 	if (exchange) {
@@ -66,8 +66,8 @@ static void start(struct fetcher *fetcher, struct job *job)
 static void finish(struct fetcher *fetcher, struct exchange *exchange)
 {
 	struct job *job = exchange->job;
-	enum fetch_class class = exchange->has_failed ? exchange->class :
-							FETCH_OK;
+	enum fetch_class class =
+		exchange->has_failed ? exchange->class : FETCH_OK;
 	struct err err = exchange->err;
 
 	exchange_answer(exchange);
@@ -131,7 +131,8 @@ static void finish_ended(struct fetcher *fetcher)
 		struct job *next = job->next_ended;
 
 		if (job->exchange) {
-			exchange_fail(job->exchange, job->end_class, job->end_err.text);
+			exchange_fail(job->exchange, job->end_class,
+				      job->end_err.text);
 			finish(fetcher, job->exchange);
 		} else {
 			job_finish(job, job->end_class, &job->end_err);
@@ -209,9 +210,8 @@ int transfers_open(struct fetcher *fetcher, struct err *err)
 void transfers_release(struct fetcher *fetcher)
 {
 	while (!list_is_empty(&fetcher->idle_exchanges)) {
-		struct exchange *exchange =
-			list_item(fetcher->idle_exchanges.next,
-				  struct exchange, list);
+		struct exchange *exchange = list_item(
+			fetcher->idle_exchanges.next, struct exchange, list);
 
 		list_remove(&exchange->list);
 		exchange_free(exchange);

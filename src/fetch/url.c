@@ -40,7 +40,7 @@ void url_base_release(struct url_base *base)
 	free(base->base);
 	free(base->user);
 	free(base->password);
-	*base = (struct url_base){ 0 };
+	*base = (struct url_base){0};
 }
 
 static int out_of_memory(struct err *err)
@@ -90,7 +90,8 @@ static int parse_file_url(const char *rest, struct url_base *ret,
 	if (!strncasecmp(rest, "localhost/", 10))
 		rest += 9;
 	if (rest[0] != '/')
-		return err_set(err, EINVAL, "a file:// URL has no host "
+		return err_set(err, EINVAL,
+			       "a file:// URL has no host "
 			       "(write file:///PATH)");
 	path = curl_easy_unescape(NULL, rest, 0, &len);
 	if (!path)
@@ -123,9 +124,8 @@ static int parse_http(const char *text, struct url_base *ret, struct err *err)
 	if (!url)
 		return out_of_memory(err);
 	/* libcurl takes the first part of http:///a/b as host. */
-	if (strstr(text, ":///") ||
-	    curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS) !=
-		    CURLUE_OK)
+	if (strstr(text, ":///") || curl_url_set(url, CURLUPART_URL, text,
+						 CURLU_PATH_AS_IS) != CURLUE_OK)
 		return err_set(err, EINVAL, "not a valid URL");
 	if (strpbrk(text, "?#") || has_part(url, CURLUPART_QUERY) ||
 	    has_part(url, CURLUPART_FRAGMENT))
@@ -155,7 +155,7 @@ static size_t scheme_len(const char *text)
 
 int url_base_parse(const char *text, struct url_base *ret, struct err *err)
 {
-	struct url_base base = { 0 };
+	struct url_base base = {0};
 	size_t len = scheme_len(text);
 	int r;
 
@@ -171,8 +171,10 @@ int url_base_parse(const char *text, struct url_base *ret, struct err *err)
 		r = err_set(err, ENOTSUP, "%.*s:// is not supported yet",
 			    (int)len, text);
 	else
-		r = err_set(err, EINVAL, "unknown scheme '%.*s' (use a path, "
-			    "file://, http:// or https://)", (int)len, text);
+		r = err_set(err, EINVAL,
+			    "unknown scheme '%.*s' (use a path, "
+			    "file://, http:// or https://)",
+			    (int)len, text);
 	if (r < 0) {
 		url_base_release(&base);
 		return r;
@@ -283,10 +285,10 @@ int url_redirect(const char *from, const char *location, char **ret,
 	target = get_part(new, CURLUPART_URL, 0);
 	if (!target)
 		return out_of_memory(err);
-	*ret_same_origin = same_part(old, new, CURLUPART_SCHEME, 0) &&
-			   same_part(old, new, CURLUPART_HOST, 0) &&
-			   same_part(old, new, CURLUPART_PORT,
-				     CURLU_DEFAULT_PORT);
+	*ret_same_origin =
+		same_part(old, new, CURLUPART_SCHEME, 0) &&
+		same_part(old, new, CURLUPART_HOST, 0) &&
+		same_part(old, new, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 	*ret = steal_ptr(target);
 	return 0;
 }
@@ -307,8 +309,8 @@ char *url_redact(const char *url)
 	if (at)
 		rest = at + 1;
 	len = strcspn(rest, "?#");
-	if (asprintf(&text, "%.*s://%.*s", (int)scheme, url, (int)len,
-		     rest) < 0)
+	if (asprintf(&text, "%.*s://%.*s", (int)scheme, url, (int)len, rest) <
+	    0)
 		return NULL;
 	return text;
 }

@@ -10,9 +10,9 @@
 /* What an origin's text means. All members are malloc or NULL. */
 struct url_base {
 	bool is_local;
-	char *base;     /* an absolute path, or a URL without credentials; no '/' at
-			 * its end unless it is the root directory */
-	char *user;     /* from the URL, decoded */
+	char *base; /* an absolute path, or a URL without credentials; no '/' at
+		     * its end unless it is the root directory */
+	char *user; /* from the URL, decoded */
 	char *password;
 };
 

@@ -66,7 +66,7 @@ static int check_names(const struct source_name *name, struct err *err)
 
 int source_parse(const char *text, struct source_name *ret, struct err *err)
 {
-	struct source_name name = { 0 };
+	struct source_name name = {0};
 	const char *hash;
 	int r;
 
@@ -98,7 +98,7 @@ void source_name_release(struct source_name *name)
 	free(name->mirror);
 	free(name->dataset);
 	free(name->tag);
-	*name = (struct source_name){ 0 };
+	*name = (struct source_name){0};
 }
 
 char *mirror_head_path(const char *dataset, const char *tag,
@@ -158,8 +158,10 @@ int mirror_marker_check(const void *text, size_t len, struct err *err)
 
 	if (len > MARKER_BYTES_MAX || len < sizeof(first) - 1 ||
 	    memcmp(text, first, sizeof(first) - 1))
-		return err_set(err, EBADMSG, "not a mirror of larder: '%s' "
-			       "holds something else", MIRROR_MARKER);
+		return err_set(err, EBADMSG,
+			       "not a mirror of larder: '%s' "
+			       "holds something else",
+			       MIRROR_MARKER);
 	number = (const char *)text + sizeof(first) - 1;
 	end = memchr(number, '\n', len - (sizeof(first) - 1));
 	n = end ? (size_t)(end - number) : sizeof(digits);
