@@ -207,6 +207,10 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/pack-writer.h \
 	%D%/publish/parallel.c \
 	%D%/publish/parallel.h \
+	%D%/publish/pipeline-lane.c \
+	%D%/publish/pipeline-order.c \
+	%D%/publish/pipeline-private.h \
+	%D%/publish/pipeline-worker.c \
 	%D%/publish/pipeline.c \
 	%D%/publish/pipeline.h \
 	%D%/publish/placing.c \

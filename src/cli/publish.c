@@ -275,6 +275,18 @@ static void warn(const struct arguments *arguments,
 			"larder publish: the head is not signed: readers must give the option 'insecure' (larder keygen makes a key for -k)\n");
 }
 
+/* "dir/" means "dir": whether a name is a directory makes no difference. */
+static void trim_patterns(const struct option_list *patterns)
+{
+	for (size_t i = 0; i < patterns->count; i++) {
+		char *pattern = patterns->items[i];
+		size_t len = strlen(pattern);
+
+		while (len > 1 && pattern[len - 1] == '/')
+			pattern[--len] = '\0';
+	}
+}
+
 static int publish(const struct arguments *arguments, const char *tree,
 		   const char *mirror)
 {
@@ -311,6 +323,7 @@ static int publish(const struct arguments *arguments, const char *tree,
 		options.name = default_name;
 	}
 	if (r == 0) {
+		trim_patterns(&arguments->excludes);
 		stop_on_signals();
 		r = publish_run(&options, &result, &err);
 	}
