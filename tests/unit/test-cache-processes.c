@@ -145,10 +145,10 @@ static void test_killed_at_random(void **state)
 #define SMALL_UNITS 16u
 #define SMALL_BLOBS 64u /* 64 MiB through 16 */
 
-static void run_over_limit(const char *dir, unsigned int number)
+static void run_over_limit(const char *dir, unsigned int process)
 {
 	struct cache *cache = env_open_limited(dir, UINT64_C(16) << 20);
-	unsigned int seed = number * 104729 + (unsigned int)getpid();
+	unsigned int seed = process * 104729 + (unsigned int)getpid();
 	uint64_t begun = now_ms();
 
 	while (now_ms() - begun < 3000) {
