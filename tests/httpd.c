@@ -55,39 +55,46 @@
 #define PIECE 65536
 
 enum fault {
-	IGNORE_RANGE,  /* 200 and the whole file */
-	BAD_RANGE,     /* Content-Range is n bytes further (default 1) */
-	BAD_TOTAL,     /* total of Content-Range n larger (default 1) */
-	SHORT_BODY,    /* the answer ends well, n bytes long */
-	LONG_BODY,     /* n bytes more than promised (default 1), chunked */
-	DROP_AFTER,    /* connection closed after n bytes of the body */
-	STALL_AFTER,   /* silence after n bytes of the body */
-	TRICKLE,       /* n bytes a second */
-	STATUS,        /* status n */
-	HTML200,       /* a login page */
-	REDIRECT,      /* to target; n is the status (default 302) */
-	FLIP,          /* the byte at file offset n */
-	SWAP,          /* the file target (below ROOT) instead */
-	GZIP,          /* Content-Encoding: gzip; n 0: if the client takes it */
-	CHUNKED,       /* no Content-Length */
-	STRIP,         /* without header target */
-	ENDLESS,       /* a body that never ends */
-	SILENT,        /* no answer */
-	DELAY,         /* n milliseconds before the answer */
-	CLOSE,         /* connection closed before the answer */
-	GARBAGE,       /* not HTTP */
-	LONG_HEADER,   /* a header line of n bytes */
-	RETRY_AFTER,   /* Retry-After: n, with another fault's status */
-	NO_KEEPALIVE,  /* Connection: close */
+	IGNORE_RANGE, /* 200 and the whole file */
+	BAD_RANGE,    /* Content-Range is n bytes further (default 1) */
+	BAD_TOTAL,    /* total of Content-Range n larger (default 1) */
+	SHORT_BODY,   /* the answer ends well, n bytes long */
+	LONG_BODY,    /* n bytes more than promised (default 1), chunked */
+	DROP_AFTER,   /* connection closed after n bytes of the body */
+	STALL_AFTER,  /* silence after n bytes of the body */
+	TRICKLE,      /* n bytes a second */
+	STATUS,	      /* status n */
+	HTML200,      /* a login page */
+	REDIRECT,     /* to target; n is the status (default 302) */
+	FLIP,	      /* the byte at file offset n */
+	SWAP,	      /* the file target (below ROOT) instead */
+	GZIP,	      /* Content-Encoding: gzip; n 0: if the client takes it */
+	CHUNKED,      /* no Content-Length */
+	STRIP,	      /* without header target */
+	ENDLESS,      /* a body that never ends */
+	SILENT,	      /* no answer */
+	DELAY,	      /* n milliseconds before the answer */
+	CLOSE,	      /* connection closed before the answer */
+	GARBAGE,      /* not HTTP */
+	LONG_HEADER,  /* a header line of n bytes */
+	RETRY_AFTER,  /* Retry-After: n, with another fault's status */
+	NO_KEEPALIVE, /* Connection: close */
 	FAULTS,
 };
 
 static const char *const fault_names[FAULTS] = {
-	"ignore_range", "bad_content_range", "bad_total", "short_body",
-	"long_body", "drop_after", "stall_after", "trickle", "status",
-	"html200", "redirect", "flip", "swap", "gzip", "chunked", "strip",
-	"endless", "silent", "delay", "close", "garbage", "long_header",
-	"retry_after", "no_keepalive",
+	"ignore_range", "bad_content_range",
+	"bad_total",	"short_body",
+	"long_body",	"drop_after",
+	"stall_after",	"trickle",
+	"status",	"html200",
+	"redirect",	"flip",
+	"swap",		"gzip",
+	"chunked",	"strip",
+	"endless",	"silent",
+	"delay",	"close",
+	"garbage",	"long_header",
+	"retry_after",	"no_keepalive",
 };
 
 struct rule {
@@ -180,7 +187,7 @@ static bool rule_set(struct rule *rule, const char *key, const char *value)
 
 static bool control(const char *query)
 {
-	struct rule rule = { .fault = FAULTS };
+	struct rule rule = {.fault = FAULTS};
 	char copy[2048], *rest = copy, *pair;
 	bool is_clear = false;
 
@@ -232,8 +239,8 @@ static void make_plan(const char *path, struct plan *plan)
 			continue;
 		plan->is_on[fault] = true;
 		plan->n[fault] = rules[i].n;
-		snprintf(plan->target[fault], sizeof(plan->target[fault]),
-			 "%s", rules[i].target);
+		snprintf(plan->target[fault], sizeof(plan->target[fault]), "%s",
+			 rules[i].target);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -331,16 +338,16 @@ static void set_field(struct request *request, const char *name,
 		char *to;
 		size_t size;
 	} fields[] = {
-		{ "host", request->host, sizeof(request->host) },
-		{ "range", request->range, sizeof(request->range) },
-		{ "if-none-match", request->if_none_match,
-		  sizeof(request->if_none_match) },
-		{ "if-match", request->if_match, sizeof(request->if_match) },
-		{ "if-range", request->if_range, sizeof(request->if_range) },
-		{ "accept-encoding", request->accept_encoding,
-		  sizeof(request->accept_encoding) },
-		{ "cache-control", request->cache_control,
-		  sizeof(request->cache_control) },
+		{"host", request->host, sizeof(request->host)},
+		{"range", request->range, sizeof(request->range)},
+		{"if-none-match", request->if_none_match,
+		 sizeof(request->if_none_match)},
+		{"if-match", request->if_match, sizeof(request->if_match)},
+		{"if-range", request->if_range, sizeof(request->if_range)},
+		{"accept-encoding", request->accept_encoding,
+		 sizeof(request->accept_encoding)},
+		{"cache-control", request->cache_control,
+		 sizeof(request->cache_control)},
 	};
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -406,7 +413,7 @@ static bool send_all(struct connection *c, const void *data, size_t len)
 /* Until the client goes away. */
 static void stall(struct connection *c)
 {
-	struct pollfd fd = { .fd = c->fd, .events = POLLRDHUP };
+	struct pollfd fd = {.fd = c->fd, .events = POLLRDHUP};
 
 	while (poll(&fd, 1, 1000) == 0)
 		;
@@ -487,13 +494,20 @@ static bool send_body(struct connection *c, const struct plan *plan, int fd,
 static const char *reason(unsigned status)
 {
 	switch (status) {
-	case 200: return "OK";
-	case 206: return "Partial Content";
-	case 302: return "Found";
-	case 304: return "Not Modified";
-	case 404: return "Not Found";
-	case 416: return "Range Not Satisfiable";
-	case 503: return "Service Unavailable";
+	case 200:
+		return "OK";
+	case 206:
+		return "Partial Content";
+	case 302:
+		return "Found";
+	case 304:
+		return "Not Modified";
+	case 404:
+		return "Not Found";
+	case 416:
+		return "Range Not Satisfiable";
+	case 503:
+		return "Service Unavailable";
 	}
 	return "Status";
 }
@@ -525,7 +539,7 @@ static void head_add(struct head *head, const char *name, const char *format,
 static bool head_begin(struct head *head, const struct plan *plan,
 		       unsigned status)
 {
-	*head = (struct head){ .plan = plan };
+	*head = (struct head){.plan = plan};
 	head->out = open_memstream(&head->text, &head->len);
 	if (!head->out)
 		return false;
@@ -737,10 +751,10 @@ static bool answer(struct connection *c, const struct request *request)
 		return answer_text(c, request, &plan, (unsigned)plan.n[STATUS],
 				   "text/plain", "as you wished\n");
 	if (plan.is_on[REDIRECT])
-		return answer_text(c, request, &plan,
-				   plan.n[REDIRECT] ?
-					   (unsigned)plan.n[REDIRECT] : 302,
-				   "text/plain", "over there\n");
+		return answer_text(
+			c, request, &plan,
+			plan.n[REDIRECT] ? (unsigned)plan.n[REDIRECT] : 302,
+			"text/plain", "over there\n");
 	if (plan.is_on[HTML200])
 		return answer_text(c, request, &plan, 200, "text/html",
 				   "<html><body>Please log in</body></html>\n");
@@ -834,17 +848,17 @@ static void accept_all(int listener)
 }
 
 static const struct option options[] = {
-	{ "port-file", required_argument, NULL, 'p' },
-	{ "port", required_argument, NULL, 'P' },
-	{ "log", required_argument, NULL, 'l' },
-	{ "rule", required_argument, NULL, 'r' },
-	{ "fail-first", required_argument, NULL, 1 },
-	{ "status-every", required_argument, NULL, 2 },
-	{ "stall-after", required_argument, NULL, 3 },
-	{ "truncate-at", required_argument, NULL, 4 },
-	{ "corrupt-at", required_argument, NULL, 5 },
-	{ "slow", required_argument, NULL, 6 },
-	{ NULL, 0, NULL, 0 },
+	{"port-file", required_argument, NULL, 'p'},
+	{"port", required_argument, NULL, 'P'},
+	{"log", required_argument, NULL, 'l'},
+	{"rule", required_argument, NULL, 'r'},
+	{"fail-first", required_argument, NULL, 1},
+	{"status-every", required_argument, NULL, 2},
+	{"stall-after", required_argument, NULL, 3},
+	{"truncate-at", required_argument, NULL, 4},
+	{"corrupt-at", required_argument, NULL, 5},
+	{"slow", required_argument, NULL, 6},
+	{NULL, 0, NULL, 0},
 };
 
 /* The named options are short for rules. */
@@ -881,8 +895,9 @@ int main(int argc, char **argv)
 		else if (c == 'P')
 			is_fine = parse_u64(optarg, &port) == 0;
 		else if (c == 'l')
-			log_fd = open(optarg, O_WRONLY | O_CREAT | O_APPEND |
-				      O_CLOEXEC, 0666);
+			log_fd = open(optarg,
+				      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+				      0666);
 		else if (c == 'r')
 			is_fine = control(optarg);
 		else if (c >= 1 && c <= 6) {
@@ -907,8 +922,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	snprintf(text, sizeof(text), "%u\n", bound);
-	if (port_file && file_write(AT_FDCWD, port_file, text, strlen(text),
-				    0666, 0) < 0) {
+	if (port_file &&
+	    file_write(AT_FDCWD, port_file, text, strlen(text), 0666, 0) < 0) {
 		perror(port_file);
 		return 1;
 	}

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void check(const struct answer *answer, const struct asked *asked)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	struct judgement judgement;
 
 	answer_judge(answer, asked, &judgement, &err);
@@ -61,15 +61,18 @@ static bool read_lines(const uint8_t *data, size_t len, struct answer *answer)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	static const struct asked asked[] = {
-		{ .has_range = true, .offset = 1000, .length = 100 },
-		{ .has_range = true, .offset = 1000, .length = 100,
-		  .expected_total = 5000 },
-		{ .has_range = true, .offset = 0, .length = 1 },
-		{ .limit_bytes = 5000 },
-		{ .limit_bytes = 5000, .expected_total = 1,
-		  .is_conditional = true },
+		{.has_range = true, .offset = 1000, .length = 100},
+		{.has_range = true,
+		 .offset = 1000,
+		 .length = 100,
+		 .expected_total = 5000},
+		{.has_range = true, .offset = 0, .length = 1},
+		{.limit_bytes = 5000},
+		{.limit_bytes = 5000,
+		 .expected_total = 1,
+		 .is_conditional = true},
 	};
-	struct answer answer = { 0 };
+	struct answer answer = {0};
 	struct content_range range;
 
 	if (content_range_parse((const char *)data, len, &range) == 0)

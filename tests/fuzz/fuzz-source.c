@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 static void try_source(const char *text)
 {
 	struct source_name name;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	if (source_parse(text, &name, &err) < 0) {
 		assert(err.text[0]);
@@ -35,7 +35,7 @@ static void try_source(const char *text)
 static void try_base(const char *text)
 {
 	struct url_base base;
-	struct err err = { 0 };
+	struct err err = {0};
 	char *joined;
 
 	if (url_base_parse(text, &base, &err) < 0) {
@@ -61,7 +61,7 @@ static void try_base(const char *text)
 
 static void try_redirect(const char *text)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	bool is_same = false;
 	char *to;
 

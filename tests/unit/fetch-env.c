@@ -48,13 +48,14 @@ void note_done(struct fetch_request *request)
 void prepare(struct waiting *waiting, const char *path)
 {
 	*waiting = (struct waiting){
-		.request = {
-			.origin = origin,
-			.path = path,
-			.done = note_done,
-			.progress = note_progress,
-			.arg = waiting,
-		},
+		.request =
+			{
+				.origin = origin,
+				.path = path,
+				.done = note_done,
+				.progress = note_progress,
+				.arg = waiting,
+			},
 	};
 	pthread_mutex_init(&waiting->lock, NULL);
 	pthread_cond_init(&waiting->done, NULL);

@@ -111,8 +111,10 @@ void origin_server_control(const struct origin_server *server,
 
 	assert(fd >= 0);
 	assert(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-	snprintf(text, sizeof(text), "GET /_control?%s HTTP/1.1\r\n"
-		 "Host: x\r\nConnection: close\r\n\r\n", query);
+	snprintf(text, sizeof(text),
+		 "GET /_control?%s HTTP/1.1\r\n"
+		 "Host: x\r\nConnection: close\r\n\r\n",
+		 query);
 	assert(write_full(fd, text, strlen(text)) == 0);
 	n = read_full(fd, text, sizeof(text) - 1);
 	assert(n > 12 && !strncmp(text, "HTTP/1.1 200", 12));
@@ -177,8 +179,8 @@ void stamp_file(const char *dir, const char *name, uint64_t tag, uint64_t size)
 	file = fopen(path, "we");
 	assert(file);
 	for (uint64_t at = 0; at < size;) {
-		uint64_t n = size - at < sizeof(buffer) ? size - at :
-							  sizeof(buffer);
+		uint64_t n =
+			size - at < sizeof(buffer) ? size - at : sizeof(buffer);
 
 		for (uint64_t i = 0; i < n; i++)
 			buffer[i] = (char)stamp(tag, at + i);

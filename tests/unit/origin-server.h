@@ -11,7 +11,7 @@
 struct origin_server {
 	pid_t pid;
 	unsigned port;
-	char dir[64];  /* served: dir/root; also dir/log */
+	char dir[64]; /* served: dir/root; also dir/log */
 	char root[96];
 	char url[64];
 };

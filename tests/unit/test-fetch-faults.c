@@ -33,54 +33,53 @@ static const struct fault {
 	const char *text;
 	bool is_whole; /* also asked without a range */
 } faults[] = {
-	{ "add=status&n=404", FETCH_ABSENT, "HTTP 404", true },
-	{ "add=status&n=410", FETCH_ABSENT, "HTTP 410", true },
-	{ "add=status&n=401", FETCH_REFUSED, "HTTP 401", true },
-	{ "add=status&n=403", FETCH_REFUSED, "HTTP 403", true },
-	{ "add=status&n=429", FETCH_BUSY, "HTTP 429", true },
-	{ "add=status&n=500", FETCH_BUSY, "HTTP 500", true },
-	{ "add=status&n=503", FETCH_BUSY, "HTTP 503", true },
-	{ "add=status&n=204", FETCH_WRONG, "HTTP 204", true },
-	{ "add=status&n=416", FETCH_WRONG, "HTTP 416", true },
-	{ "add=bad_content_range", FETCH_WRONG, "another range than asked",
-	  false },
-	{ "add=strip&target=content-range", FETCH_WRONG,
-	  "another range than asked", false },
-	{ "add=bad_total", FETCH_WRONG, "file of another size", false },
-	{ "add=html200", FETCH_WRONG, "file of another size", true },
-	{ "add=gzip&n=1", FETCH_WRONG, "encoded content", true },
-	{ "add=short_body&n=0", FETCH_WRONG, "body shorter than promised",
-	  true },
-	{ "add=short_body&n=5000", FETCH_WRONG, "body shorter than promised",
-	  true },
-	{ "add=long_body", FETCH_WRONG, "body longer than promised", true },
-	{ "add=endless", FETCH_WRONG, "body longer than promised", true },
-	{ "add=drop_after&n=0", FETCH_UNREACHABLE, "connection lost after 0 ",
-	  true },
-	{ "add=drop_after&n=5000", FETCH_UNREACHABLE,
-	  "connection lost after 5000 ", true },
-	{ "add=close", FETCH_UNREACHABLE, "connection lost", true },
-	{ "add=garbage", FETCH_WRONG, "not an answer of HTTP", true },
-	{ "add=long_header&n=70000", FETCH_WRONG,
-	  "header of the answer too long", true },
-	{ "add=long_header&n=1000000", FETCH_WRONG,
-	  "header of the answer too long", true },
-	{ "add=silent", FETCH_SLOW, "silent for 0.4 s", true },
-	{ "add=stall_after&n=0", FETCH_SLOW, "silent for 0.4 s", true },
-	{ "add=stall_after&n=5000", FETCH_SLOW, "silent for 0.4 s", true },
-	{ "add=trickle&n=100", FETCH_SLOW, "slower than 1 KiB/s for 0.4 s",
-	  true },
-	{ "add=redirect&target=/five", FETCH_WRONG, "more than 5 redirects",
-	  true },
-	{ "add=redirect&target=ftp://127.0.0.1/", FETCH_WRONG,
-	  "redirect to another protocol", true },
-	{ "add=redirect&target=file:///etc/hostname", FETCH_WRONG,
-	  "redirect to another protocol", true },
-	{ "add=redirect&target=http://u:sesame@127.0.0.1/", FETCH_WRONG,
-	  "redirect with a password in it", true },
-	{ "add=redirect", FETCH_WRONG, "redirect to nonsense", true },
-	{ "add=redirect&target=http://127.0.0.1:1/", FETCH_UNREACHABLE,
-	  "connection refused", true },
+	{"add=status&n=404", FETCH_ABSENT, "HTTP 404", true},
+	{"add=status&n=410", FETCH_ABSENT, "HTTP 410", true},
+	{"add=status&n=401", FETCH_REFUSED, "HTTP 401", true},
+	{"add=status&n=403", FETCH_REFUSED, "HTTP 403", true},
+	{"add=status&n=429", FETCH_BUSY, "HTTP 429", true},
+	{"add=status&n=500", FETCH_BUSY, "HTTP 500", true},
+	{"add=status&n=503", FETCH_BUSY, "HTTP 503", true},
+	{"add=status&n=204", FETCH_WRONG, "HTTP 204", true},
+	{"add=status&n=416", FETCH_WRONG, "HTTP 416", true},
+	{"add=bad_content_range", FETCH_WRONG, "another range than asked",
+	 false},
+	{"add=strip&target=content-range", FETCH_WRONG,
+	 "another range than asked", false},
+	{"add=bad_total", FETCH_WRONG, "file of another size", false},
+	{"add=html200", FETCH_WRONG, "file of another size", true},
+	{"add=gzip&n=1", FETCH_WRONG, "encoded content", true},
+	{"add=short_body&n=0", FETCH_WRONG, "body shorter than promised", true},
+	{"add=short_body&n=5000", FETCH_WRONG, "body shorter than promised",
+	 true},
+	{"add=long_body", FETCH_WRONG, "body longer than promised", true},
+	{"add=endless", FETCH_WRONG, "body longer than promised", true},
+	{"add=drop_after&n=0", FETCH_UNREACHABLE, "connection lost after 0 ",
+	 true},
+	{"add=drop_after&n=5000", FETCH_UNREACHABLE,
+	 "connection lost after 5000 ", true},
+	{"add=close", FETCH_UNREACHABLE, "connection lost", true},
+	{"add=garbage", FETCH_WRONG, "not an answer of HTTP", true},
+	{"add=long_header&n=70000", FETCH_WRONG,
+	 "header of the answer too long", true},
+	{"add=long_header&n=1000000", FETCH_WRONG,
+	 "header of the answer too long", true},
+	{"add=silent", FETCH_SLOW, "silent for 0.4 s", true},
+	{"add=stall_after&n=0", FETCH_SLOW, "silent for 0.4 s", true},
+	{"add=stall_after&n=5000", FETCH_SLOW, "silent for 0.4 s", true},
+	{"add=trickle&n=100", FETCH_SLOW, "slower than 1 KiB/s for 0.4 s",
+	 true},
+	{"add=redirect&target=/five", FETCH_WRONG, "more than 5 redirects",
+	 true},
+	{"add=redirect&target=ftp://127.0.0.1/", FETCH_WRONG,
+	 "redirect to another protocol", true},
+	{"add=redirect&target=file:///etc/hostname", FETCH_WRONG,
+	 "redirect to another protocol", true},
+	{"add=redirect&target=http://u:sesame@127.0.0.1/", FETCH_WRONG,
+	 "redirect with a password in it", true},
+	{"add=redirect", FETCH_WRONG, "redirect to nonsense", true},
+	{"add=redirect&target=http://127.0.0.1:1/", FETCH_UNREACHABLE,
+	 "connection refused", true},
 };
 
 static void assert_fails(struct waiting *waiting, const struct fault *fault)
@@ -146,7 +145,7 @@ static void test_broken_off_and_again(void **state)
 		"add=drop_after&n=1&times=1",
 		"add=drop_after&n=262143&times=1",
 	};
-	static const unsigned tries[] = { 2, 4, 2, 2 };
+	static const unsigned tries[] = {2, 4, 2, 2};
 	struct waiting waiting;
 	char *log;
 
@@ -228,8 +227,8 @@ static void test_never_more_than_promised(void **state)
 
 static void test_bad_requests(void **state)
 {
-	static const char *const paths[] = { "../five", "/five", "a/../five",
-					     "a//b", "." };
+	static const char *const paths[] = {"../five", "/five", "a/../five",
+					    "a//b", "."};
 	struct waiting waiting;
 	char *log;
 
@@ -264,8 +263,8 @@ static void test_refused_connection(void **state)
 	uint64_t begun = now_ms();
 
 	(void)state;
-	assert_int_equal(origin_open(fetcher, "http://127.0.0.1:1", &none,
-				     NULL), 0);
+	assert_int_equal(
+		origin_open(fetcher, "http://127.0.0.1:1", &none, NULL), 0);
 	prepare(&waiting, "five");
 	waiting.request.origin = none;
 	run(&waiting);
@@ -282,8 +281,8 @@ static void test_unknown_name(void **state)
 	struct waiting waiting;
 
 	(void)state;
-	assert_int_equal(origin_open(fetcher, "http://mirror.invalid", &none,
-				     NULL), 0);
+	assert_int_equal(
+		origin_open(fetcher, "http://mirror.invalid", &none, NULL), 0);
 	prepare(&waiting, "five");
 	waiting.request.origin = none;
 	run(&waiting);
@@ -314,8 +313,8 @@ static void test_no_connection(void **state)
 	reopen(&options);
 	assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
 	assert_int_equal(listen(listener, 0), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&address,
-				     &len), 0);
+	assert_int_equal(
+		getsockname(listener, (struct sockaddr *)&address, &len), 0);
 	for (int i = 0; i < 8; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 		(void)connect(fds[i], (struct sockaddr *)&address, len);

@@ -42,8 +42,8 @@ static struct origin *origin;
 
 static pthread_mutex_t disk_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t disk_back = PTHREAD_COND_INITIALIZER;
-static bool hangs;          /* files below `hanging` */
-static unsigned hung;       /* threads that wait there */
+static bool hangs;	    /* files below `hanging` */
+static unsigned hung;	    /* threads that wait there */
 static _Atomic int errnum;  /* each read fails so */
 static _Atomic bool is_cut; /* each read is a byte short */
 
@@ -116,16 +116,17 @@ static void start(struct waiting *waiting, const char *path, uint64_t offset,
 		  uint64_t len)
 {
 	*waiting = (struct waiting){
-		.request = {
-			.origin = origin,
-			.path = path,
-			.has_range = len > 0,
-			.offset = offset,
-			.length = len,
-			.progress = note_progress,
-			.done = note_done,
-			.arg = waiting,
-		},
+		.request =
+			{
+				.origin = origin,
+				.path = path,
+				.has_range = len > 0,
+				.offset = offset,
+				.length = len,
+				.progress = note_progress,
+				.done = note_done,
+				.arg = waiting,
+			},
 	};
 	pthread_mutex_init(&waiting->lock, NULL);
 	pthread_cond_init(&waiting->done, NULL);
@@ -231,9 +232,11 @@ static void test_not_modified(void **state)
 	wait_for(&waiting);
 	assert_string_not_equal(waiting.request.etag, etag);
 	waiting = (struct waiting){
-		.request = { .origin = origin, .path = "file",
-			     .if_none_match = etag, .done = note_done,
-			     .arg = &waiting },
+		.request = {.origin = origin,
+			    .path = "file",
+			    .if_none_match = etag,
+			    .done = note_done,
+			    .arg = &waiting},
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.done = PTHREAD_COND_INITIALIZER,
 	};
@@ -251,17 +254,17 @@ static void test_failures(void **state)
 		uint64_t offset, len;
 		enum fetch_class class;
 	} rows[] = {
-		{ "no", 0, 0, FETCH_ABSENT },
-		{ "no/file", 0, 0, FETCH_ABSENT },
-		{ "file/below", 0, 0, FETCH_ABSENT },
-		{ "sub", 0, 0, FETCH_WRONG },
-		{ "fifo", 0, 0, FETCH_WRONG },
-		{ "loop", 0, 0, FETCH_WRONG },
-		{ "file", SIZE - 1, 2, FETCH_WRONG },
-		{ "file", SIZE, 1, FETCH_WRONG },
-		{ "empty", 0, 1, FETCH_WRONG },
-		{ "../healthy/file", 0, 0, FETCH_LOCAL },
-		{ "/etc/hostname", 0, 0, FETCH_LOCAL },
+		{"no", 0, 0, FETCH_ABSENT},
+		{"no/file", 0, 0, FETCH_ABSENT},
+		{"file/below", 0, 0, FETCH_ABSENT},
+		{"sub", 0, 0, FETCH_WRONG},
+		{"fifo", 0, 0, FETCH_WRONG},
+		{"loop", 0, 0, FETCH_WRONG},
+		{"file", SIZE - 1, 2, FETCH_WRONG},
+		{"file", SIZE, 1, FETCH_WRONG},
+		{"empty", 0, 1, FETCH_WRONG},
+		{"../healthy/file", 0, 0, FETCH_LOCAL},
+		{"/etc/hostname", 0, 0, FETCH_LOCAL},
 	};
 	struct waiting waiting;
 
@@ -271,9 +274,11 @@ static void test_failures(void **state)
 		assert_class(&waiting, rows[i].class);
 	}
 	waiting = (struct waiting){
-		.request = { .origin = origin, .path = "file",
-			     .limit_bytes = SIZE - 1, .done = note_done,
-			     .arg = &waiting },
+		.request = {.origin = origin,
+			    .path = "file",
+			    .limit_bytes = SIZE - 1,
+			    .done = note_done,
+			    .arg = &waiting},
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.done = PTHREAD_COND_INITIALIZER,
 	};
@@ -311,12 +316,9 @@ static void test_failing_disk(void **state)
 		int errnum;
 		enum fetch_class class;
 	} rows[] = {
-		{ EIO, FETCH_UNREACHABLE },
-		{ ESTALE, FETCH_UNREACHABLE },
-		{ EHOSTDOWN, FETCH_UNREACHABLE },
-		{ EACCES, FETCH_REFUSED },
-		{ ETIMEDOUT, FETCH_SLOW },
-		{ ENOMEM, FETCH_LOCAL },
+		{EIO, FETCH_UNREACHABLE},	{ESTALE, FETCH_UNREACHABLE},
+		{EHOSTDOWN, FETCH_UNREACHABLE}, {EACCES, FETCH_REFUSED},
+		{ETIMEDOUT, FETCH_SLOW},	{ENOMEM, FETCH_LOCAL},
 	};
 	struct waiting waiting;
 
@@ -403,9 +405,13 @@ static void test_deadline_and_cancel_of_a_hanging_read(void **state)
 	assert_int_equal(origin_open(fetcher, hanging, &other, NULL), 0);
 	origin = other;
 	waiting = (struct waiting){
-		.request = { .origin = origin, .path = "file", .length = 10,
-			     .has_range = true, .deadline_ms = begun + 100,
-			     .done = note_done, .arg = &waiting },
+		.request = {.origin = origin,
+			    .path = "file",
+			    .length = 10,
+			    .has_range = true,
+			    .deadline_ms = begun + 100,
+			    .done = note_done,
+			    .arg = &waiting},
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.done = PTHREAD_COND_INITIALIZER,
 	};

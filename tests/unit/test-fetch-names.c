@@ -48,8 +48,8 @@ static void test_a_hanging_name_server(void **state)
 	uint64_t begun = now_ms();
 
 	(void)state;
-	assert_int_equal(origin_open(fetcher, "http://mirror.invalid", &none,
-				     NULL), 0);
+	assert_int_equal(
+		origin_open(fetcher, "http://mirror.invalid", &none, NULL), 0);
 	for (int i = 0; i < 3; i++) {
 		prepare(&slow[i], "five");
 		slow[i].request.origin = none;

@@ -23,9 +23,9 @@
 
 static void test_ranges(void **state)
 {
-	static const uint64_t offsets[] = { 0, 1, C - 1, C, C + 1, 2 * C - 1,
-					    SIZE - 1 };
-	static const uint64_t lengths[] = { 1, 4096, C, C + 1 };
+	static const uint64_t offsets[] = {0,	  1,	     C - 1,   C,
+					   C + 1, 2 * C - 1, SIZE - 1};
+	static const uint64_t lengths[] = {1, 4096, C, C + 1};
 	struct waiting waiting;
 	char *log;
 
@@ -210,7 +210,7 @@ static void test_redirects(void **state)
 	origin_server_control(&server,
 			      "add=redirect&path=/there&target=five&times=1");
 	origin_server_control(&server, "add=redirect&path=/loop*&target="
-			      "/loop%2b&times=4&n=307");
+				       "/loop%2b&times=4&n=307");
 	origin_server_control(&server,
 			      "add=redirect&path=/loop*&target=/five&from=5");
 	prepare_range(&waiting, "there", C, 100);
@@ -220,7 +220,7 @@ static void test_redirects(void **state)
 	run(&waiting);
 	assert_stamps(&waiting, C, 100); /* the fifth; the sixth is too many */
 	origin_server_control(&server, "add=redirect&path=/six*&target="
-			      "/six%2b&times=5&n=301");
+				       "/six%2b&times=5&n=301");
 	origin_server_control(&server,
 			      "add=redirect&path=/six*&target=/five&from=6");
 	prepare_range(&waiting, "six", C, 100);
@@ -258,15 +258,15 @@ static void test_redirects(void **state)
 
 static void test_proxy(void **state)
 {
-	struct fetcher_options options = { .proxy = server.url };
+	struct fetcher_options options = {.proxy = server.url};
 	struct origin *far;
 	struct waiting waiting;
 	char *log;
 
 	(void)state;
 	reopen(&options);
-	assert_int_equal(origin_open(fetcher, "http://mirror.invalid", &far,
-				     NULL), 0);
+	assert_int_equal(
+		origin_open(fetcher, "http://mirror.invalid", &far, NULL), 0);
 	prepare_range(&waiting, "five", C, 100);
 	waiting.request.origin = far;
 	run(&waiting);
@@ -406,20 +406,13 @@ static void test_requests_from_done(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(test_ranges),
-		TEST(test_whole_files),
-		TEST(test_an_empty_file),
-		TEST(test_names_are_escaped),
-		TEST(test_not_modified),
-		TEST(test_going_past_caches),
-		TEST(test_200_at_once),
-		TEST(test_servers_without_ranges),
-		TEST(test_redirects),
-		TEST(test_proxy),
-		TEST(test_demand_overtakes),
-		TEST(test_cancel),
-		TEST(test_close_while_busy),
-		TEST(test_requests_from_done),
+		TEST(test_ranges),	     TEST(test_whole_files),
+		TEST(test_an_empty_file),    TEST(test_names_are_escaped),
+		TEST(test_not_modified),     TEST(test_going_past_caches),
+		TEST(test_200_at_once),	     TEST(test_servers_without_ranges),
+		TEST(test_redirects),	     TEST(test_proxy),
+		TEST(test_demand_overtakes), TEST(test_cancel),
+		TEST(test_close_while_busy), TEST(test_requests_from_done),
 	};
 
 	if (!origin_server_start(&server)) {

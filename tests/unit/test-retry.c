@@ -26,27 +26,26 @@ static void test_delays(void **state)
 		uint32_t delay_ms;
 	} rows[] = {
 		/* half fixed, half random */
-		{ 0, 0, 0, 100 },
-		{ 0, 0, 100, 200 },
-		{ 0, 0, 101, 100 },
-		{ 1, 0, 0, 200 },
-		{ 1, 0, 200, 400 },
-		{ 4, 0, 1600, 3200 },
-		{ 5, 0, 0, 2500 },
-		{ 5, 0, 2500, 5000 },
-		{ 1000, 0, 2500, 5000 },
-		{ UINT32_MAX, 0, UINT64_MAX, 0 }, /* bounds below */
+		{0, 0, 0, 100},
+		{0, 0, 100, 200},
+		{0, 0, 101, 100},
+		{1, 0, 0, 200},
+		{1, 0, 200, 400},
+		{4, 0, 1600, 3200},
+		{5, 0, 0, 2500},
+		{5, 0, 2500, 5000},
+		{1000, 0, 2500, 5000},
+		{UINT32_MAX, 0, UINT64_MAX, 0}, /* bounds below */
 		/* the server's wish, within reason */
-		{ 0, 3000, 0, 3000 },
-		{ 0, 50, 0, 100 },
-		{ 0, 3600000, 0, 60000 },
+		{0, 3000, 0, 3000},
+		{0, 50, 0, 100},
+		{0, 3600000, 0, 60000},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint32_t delay = retry_delay_ms(rows[i].round,
-						rows[i].retry_after_ms,
-						rows[i].random);
+		uint32_t delay = retry_delay_ms(
+			rows[i].round, rows[i].retry_after_ms, rows[i].random);
 
 		if (rows[i].delay_ms)
 			assert_int_equal(delay, rows[i].delay_ms);
@@ -70,7 +69,7 @@ static void test_another_round(void **state)
 
 static void test_silence(void **state)
 {
-	struct pace pace = { 0 };
+	struct pace pace = {0};
 	uint64_t next;
 
 	(void)state;
@@ -88,7 +87,7 @@ static void test_silence(void **state)
 
 static void test_crawl(void **state)
 {
-	struct pace pace = { 0 };
+	struct pace pace = {0};
 	uint64_t next;
 
 	(void)state;
@@ -101,8 +100,7 @@ static void test_crawl(void **state)
 	pace_begin(&pace, 0);
 	for (uint64_t now = 0; now < 1000; now += 100) {
 		pace_bytes(&pace, 100, now);
-		assert_int_equal(pace_look(&pace, 1000, now, &next),
-				 PACE_FINE);
+		assert_int_equal(pace_look(&pace, 1000, now, &next), PACE_FINE);
 	}
 	assert_int_equal(pace_look(&pace, 1000, 1000, &next), PACE_CRAWLS);
 	/* just enough */

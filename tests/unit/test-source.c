@@ -23,11 +23,11 @@ static void test_names(void **state)
 	static const struct {
 		const char *text, *mirror, *dataset, *tag;
 	} rows[] = {
-		{ "/srv/m#pile", "/srv/m", "pile", NULL },
-		{ "http://h/m#a/b", "http://h/m", "a/b", NULL },
-		{ "file:///srv/m#pile@v1.0", "file:///srv/m", "pile", "v1.0" },
-		{ "a#b/c#pile", "a#b/c", "pile", NULL },
-		{ "http://u:p@h/m#pile", "http://u:p@h/m", "pile", NULL },
+		{"/srv/m#pile", "/srv/m", "pile", NULL},
+		{"http://h/m#a/b", "http://h/m", "a/b", NULL},
+		{"file:///srv/m#pile@v1.0", "file:///srv/m", "pile", "v1.0"},
+		{"a#b/c#pile", "a#b/c", "pile", NULL},
+		{"http://u:p@h/m#pile", "http://u:p@h/m", "pile", NULL},
 	};
 
 	(void)state;
@@ -47,24 +47,36 @@ static void test_names(void **state)
 static void test_refused_names(void **state)
 {
 	static const char *const rows[] = {
-		"", "pile", "/srv/m", "#pile", "/srv/m#", "/srv/m#.x",
-		"/srv/m#../x", "/srv/m#a//b", "/srv/m#a b", "/srv/m#a@",
-		"/srv/m#@t", "/srv/m#a@b@c", "/srv/m#a@b/c", "/srv/m#/a",
+		"",
+		"pile",
+		"/srv/m",
+		"#pile",
+		"/srv/m#",
+		"/srv/m#.x",
+		"/srv/m#../x",
+		"/srv/m#a//b",
+		"/srv/m#a b",
+		"/srv/m#a@",
+		"/srv/m#@t",
+		"/srv/m#a@b@c",
+		"/srv/m#a@b/c",
+		"/srv/m#/a",
 		"/srv/m#a/",
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct source_name name = { 0 };
-		struct err err = { 0 };
+		struct source_name name = {0};
+		struct err err = {0};
 
 		if (source_parse(rows[i], &name, &err) != -EINVAL)
 			fail_msg("'%s' was taken", rows[i]);
 		assert_true(err.text[0]);
 		assert_null(name.mirror);
 	}
-	assert_int_equal(source_parse("hf://a/b", &(struct source_name){ 0 },
-				      NULL), -ENOTSUP);
+	assert_int_equal(
+		source_parse("hf://a/b", &(struct source_name){0}, NULL),
+		-ENOTSUP);
 }
 
 static void test_paths(void **state)
@@ -97,23 +109,23 @@ static void test_marker(void **state)
 		const char *text;
 		int result;
 	} rows[] = {
-		{ "larder mirror 1\ncreated: 2026-11-30T09:00:00Z\n", 0 },
-		{ "larder mirror 1\n", 0 },
-		{ "larder mirror 1\nlater: more\n", 0 },
-		{ "larder mirror 2\n", -EPROTONOSUPPORT },
-		{ "larder mirror 12345678901\n", -EPROTONOSUPPORT },
-		{ "larder mirror 1", -EBADMSG },
-		{ "larder mirror \n", -EBADMSG },
-		{ "larder mirror x\n", -EBADMSG },
-		{ "larder mirror 99999999999999999999999999999\n", -EBADMSG },
-		{ "<html>login</html>", -EBADMSG },
-		{ "", -EBADMSG },
+		{"larder mirror 1\ncreated: 2026-11-30T09:00:00Z\n", 0},
+		{"larder mirror 1\n", 0},
+		{"larder mirror 1\nlater: more\n", 0},
+		{"larder mirror 2\n", -EPROTONOSUPPORT},
+		{"larder mirror 12345678901\n", -EPROTONOSUPPORT},
+		{"larder mirror 1", -EBADMSG},
+		{"larder mirror \n", -EBADMSG},
+		{"larder mirror x\n", -EBADMSG},
+		{"larder mirror 99999999999999999999999999999\n", -EBADMSG},
+		{"<html>login</html>", -EBADMSG},
+		{"", -EBADMSG},
 	};
 	struct buf text;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct err err = { 0 };
+		struct err err = {0};
 		int r = mirror_marker_check(rows[i].text, strlen(rows[i].text),
 					    &err);
 
