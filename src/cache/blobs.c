@@ -152,6 +152,14 @@ int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create)
 	return fd;
 }
 
+bool blob_segment_is_whole(struct cache_blob *blob, uint64_t segment, int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 &&
+	       (uint64_t)st.st_size >= segment_size(blob, segment);
+}
+
 /* Calls fn for the parts of a range that lie in one file each. */
 static int for_parts(struct cache_blob *blob, uint64_t offset, size_t len,
 		     bool may_create,

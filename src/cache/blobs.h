@@ -47,6 +47,7 @@ struct cache_blob {
 	_Atomic int *fds;       /* -1 until opened; set under lock */
 
 	_Atomic bool is_stale;
+	_Atomic bool is_cut;       /* truncated under us: nothing is sound */
 	_Atomic bool is_announced; /* our symlink is there */
 	_Atomic bool is_recorded;  /* the index has a row of gen */
 	_Atomic uint64_t *sound;   /* a bit per unit: checked or written here */
@@ -88,6 +89,8 @@ bool blob_table_forget(struct blob_table *table, const struct digest *id);
 int blob_attach(struct cache_blob *blob, bool may_create);
 /* The descriptor of a segment of an attached blob; opened and kept. */
 int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create);
+/* Still as long as it was made? */
+bool blob_segment_is_whole(struct cache_blob *blob, uint64_t segment, int fd);
 int blob_write(struct cache_blob *blob, uint64_t offset, const void *data,
 	       size_t len);
 /* Bytes read in full or -ENODATA (short, missing) or another errno. */

@@ -78,7 +78,8 @@ void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length);
 /*
  * A descriptor from which bytes [offset, ...) can be read or spliced at
  * *ret_fd_offset, for up to *ret_len bytes (a segment's end; else the blob's).
- * Valid until cache_blob_close. -ENOENT when there is no file.
+ * Valid until cache_blob_close. -ENOENT when there is no file (any more):
+ * a miss, also after cache_blob_has said yes.
  */
 int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 		  uint64_t *ret_fd_offset, uint64_t *ret_len);

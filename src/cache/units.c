@@ -155,6 +155,8 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 
 	if (!is_range(blob, unit, offset, length))
 		return 0;
+	if (atomic_load_explicit(&blob->is_cut, memory_order_relaxed))
+		return 0;
 	if (bit_test(blob->sound, unit)) {
 		touch(blob);
 		return 1;
@@ -176,7 +178,7 @@ int cache_blob_recheck(struct cache_blob *blob, uint64_t unit)
 {
 	uint64_t checksum;
 
-	if (unit >= blob->unit_count)
+	if (unit >= blob->unit_count || atomic_load(&blob->is_cut))
 		return 0;
 	return bit_test(blob->sound, unit) ||
 	       unit_listed(blob, unit, &checksum) == 1;
@@ -190,6 +192,20 @@ void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
 	unit_drop(blob, unit, length);
 }
 
+/*
+ * Somebody has truncated the file. Making it long again would let a reader
+ * that has asked before see zeros, so the whole file is given up.
+ */
+static void give_up_cut(struct cache_blob *blob)
+{
+	if (atomic_exchange(&blob->is_cut, true))
+		return;
+	atomic_fetch_add(&blob->cache->blobs_lost, 1);
+	log_warning("blob file cut short while in use, giving it up: "
+		    "gen=%016" PRIx64, blob->gen);
+	blob_set_stale(blob);
+}
+
 int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 		  uint64_t *ret_fd_offset, uint64_t *ret_len)
 {
@@ -198,8 +214,7 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 
 	if (offset >= blob->blob_bytes)
 		return -EINVAL;
-	fd = blob_attach(blob, false);
-	if (fd < 0)
+	if (atomic_load(&blob->is_cut) || blob_attach(blob, false) < 0)
 		return -ENOENT;
 	left = blob->blob_bytes - offset;
 	if (blob->segment_bytes > 0) {
@@ -211,6 +226,11 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 	fd = blob_segment(blob, segment, false);
 	if (fd < 0)
 		return fd;
+	if (!blob->cache->is_readonly &&
+	    !blob_segment_is_whole(blob, segment, fd)) {
+		give_up_cut(blob);
+		return -ENOENT;
+	}
 	touch(blob);
 	*ret_fd = fd;
 	*ret_fd_offset = at;

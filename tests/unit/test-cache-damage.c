@@ -200,8 +200,7 @@ static void test_changed_while_open(void **state)
 	flip(fixture.path, UNIT); /* unit 1 was not looked at yet */
 	assert_int_equal(env_check(blob, 1, 1), 0);
 	assert_int_equal(env_check(blob, 1, 1), 0); /* counted once */
-	/* unit 0 is cut short under us: the reader sees it and says so */
-	assert_int_equal(truncate(fixture.path, 10), 0);
+	/* a reader found another digest, and says so */
 	cache_blob_drop(blob, 0, UNIT);
 	assert_int_equal(env_check(blob, 1, 0), 0);
 	assert_int_equal(env_put(blob, 1, 0, &recorded), 0);
@@ -218,6 +217,44 @@ static void test_changed_while_open(void **state)
 	cache_blob_close(blob);
 	cache_close(cache);
 	assert_int_equal(count_and_repair(&fixture, &usage), 0);
+	env_remove(fixture.dir);
+}
+
+static void test_truncated_while_open(void **state)
+{
+	struct cache_blob *blob, *again;
+	struct cache_usage usage;
+	struct fixture fixture;
+	uint64_t at, len;
+	struct cache *cache;
+	_Atomic int recorded = 0;
+	int fd;
+
+	(void)state;
+	fixture_make(&fixture);
+	cache = env_open(fixture.dir);
+	blob = env_blob(cache, 1, UNITS);
+	assert_int_equal(env_check(blob, 1, 0), 1);
+	assert_int_equal(env_check(blob, 1, 7), 1);
+	assert_int_equal(truncate(fixture.path, UNIT), 0);
+	assert_int_equal(cache_blob_has(blob, 7, 7 * UNIT, UNIT), 1);
+	assert_int_equal(cache_blob_fd(blob, 7 * UNIT, &fd, &at, &len), -ENOENT);
+	assert_int_equal(env_check(blob, 1, 7), 0);
+	assert_int_equal(cache_blob_fd(blob, 0, &fd, &at, &len), -ENOENT);
+	assert_int_equal(env_put(blob, 1, 7, &recorded), -ESTALE);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.blobs_lost, 1);
+	/* The next to open it begins anew. */
+	again = env_blob(cache, 1, UNITS);
+	assert_ptr_not_equal(again, blob);
+	assert_int_equal(env_check(again, 1, 0), 0);
+	assert_int_equal(env_put(again, 1, 7, &recorded), 0);
+	assert_int_equal(env_check(again, 1, 7), 1);
+	env_wait(&recorded, 1);
+	cache_blob_close(blob);
+	cache_blob_close(again);
+	cache_close(cache);
+	assert_int_equal(count_and_repair(&fixture, &usage), 1);
 	env_remove(fixture.dir);
 }
 
@@ -259,6 +296,7 @@ int main(void)
 		cmocka_unit_test(test_replaced_by_fifo),
 		cmocka_unit_test(test_replaced_by_directory),
 		cmocka_unit_test(test_changed_while_open),
+		cmocka_unit_test(test_truncated_while_open),
 		cmocka_unit_test(test_swapped),
 	};
 
