@@ -129,6 +129,7 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-refuses-changes.sh \
 	%D%/test-publish-resumes.sh \
 	%D%/test-publish-round-trip.sh \
+	%D%/test-publish-shows-progress.sh \
 	%D%/test-publish-sparse-and-large.sh \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-publish-takes-turns.sh \

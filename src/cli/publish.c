@@ -128,22 +128,22 @@ static void describe(const struct display *display,
 	double speed = display->rate.bytes_per_ms;
 	size_t len;
 
-	if (!p->total_bytes || p->read_bytes >= p->total_bytes)
+	if (!p->total_bytes || p->done_bytes >= p->total_bytes)
 		snprintf(line, size, "%s  %s  %s/s", p->stage,
-			 format_size(p->read_bytes, done),
+			 format_size(p->done_bytes, done),
 			 format_size((uint64_t)(speed * 1000), rate));
 	else
 		snprintf(line, size, "%3d %%  %s of %s  %s/s",
-			 (int)((double)p->read_bytes * 100 /
+			 (int)((double)p->done_bytes * 100 /
 			       (double)p->total_bytes),
-			 format_size(p->read_bytes, done),
+			 format_size(p->done_bytes, done),
 			 format_size(p->total_bytes, total),
 			 format_size((uint64_t)(speed * 1000), rate));
 	len = strlen(line);
-	if (p->total_bytes > p->read_bytes && speed > 0)
+	if (p->total_bytes > p->done_bytes && speed > 0)
 		snprintf(line + len, size - len, "  %s left",
 			 format_duration((uint64_t)((double)(p->total_bytes -
-							     p->read_bytes) /
+							     p->done_bytes) /
 						    speed),
 					 left));
 	add_ratio(line, size, "dedup",
@@ -157,7 +157,7 @@ static void show(void *arg, const struct publish_progress *progress)
 	char line[256];
 
 	progress_rate_add(&display->rate, progress->elapsed_ms,
-			  progress->read_bytes);
+			  progress->done_bytes);
 	if (!display->is_terminal &&
 	    progress->elapsed_ms < display->next_line_ms)
 		return;

@@ -78,16 +78,8 @@ static int lane_chunk(void *arg, struct segment *segment, const uint8_t *data,
 	chunk->piece.record.is_zero = true;
 	chunk->piece.number = CHUNK_NONE;
 	chunk->is_done = true;
-	count_chunk(p->options.counts, chunk, false);
 	drain(lane);
 	return 0;
-}
-
-static void lane_progress(void *arg, uint64_t bytes)
-{
-	struct pipeline *p = ((struct lane *)arg)->pipeline;
-
-	atomic_fetch_add(&p->options.counts->read_bytes, bytes);
 }
 
 /* NULL: there will be none. */
@@ -116,7 +108,6 @@ void *run_lane(void *arg)
 		.get = lane_get,
 		.put = lane_put,
 		.chunk = lane_chunk,
-		.progress = lane_progress,
 	};
 	struct lane *lane = arg;
 	struct pipeline *p = lane->pipeline;

@@ -127,12 +127,31 @@ static int finish_blob(struct lane *lane, struct blob_handle *blob,
 	return 0;
 }
 
+static void count_chunk(struct pipeline_counts *counts,
+			const struct chunk *chunk)
+{
+	uint32_t length = chunk->piece.record.length;
+
+	if (chunk->piece.record.is_zero) {
+		atomic_fetch_add(&counts->zero_bytes, length);
+		atomic_fetch_add(&counts->zero_chunks, 1);
+	} else if (chunk->frame) {
+		atomic_fetch_add(&counts->new_bytes, length);
+		atomic_fetch_add(&counts->new_chunks, 1);
+	} else {
+		atomic_fetch_add(&counts->known_bytes, length);
+		atomic_fetch_add(&counts->known_chunks, 1);
+	}
+}
+
 static int finish_chunk(struct lane *lane, struct chunk *chunk, struct err *err)
 {
 	int r = 0;
 
 	if (chunk->frame)
 		r = store_frame(lane, chunk, err);
+	if (r == 0)
+		count_chunk(lane->pipeline->options.counts, chunk);
 	if (r == 0)
 		r = blob_add_chunk(chunk->blob, &chunk->piece, store_page,
 				   lane);

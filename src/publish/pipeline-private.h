@@ -106,9 +106,6 @@ void *run_closer(void *arg); /* the pipeline */
 void drain(struct lane *lane);
 void put_segment(struct pipeline *p, struct segment *segment);
 
-void count_chunk(struct pipeline_counts *counts, const struct chunk *chunk,
-		 bool is_new);
-
 /* Hand lane->pack to the closer. */
 void queue_closing(struct pipeline *p, struct lane *lane);
 

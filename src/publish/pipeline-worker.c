@@ -18,23 +18,6 @@ struct worker {
 	struct hasher *hasher;
 };
 
-void count_chunk(struct pipeline_counts *counts, const struct chunk *chunk,
-		 bool is_new)
-{
-	uint32_t length = chunk->piece.record.length;
-
-	if (chunk->piece.record.is_zero) {
-		atomic_fetch_add(&counts->zero_bytes, length);
-		atomic_fetch_add(&counts->zero_chunks, 1);
-	} else if (is_new) {
-		atomic_fetch_add(&counts->new_bytes, length);
-		atomic_fetch_add(&counts->new_chunks, 1);
-	} else {
-		atomic_fetch_add(&counts->known_bytes, length);
-		atomic_fetch_add(&counts->known_chunks, 1);
-	}
-}
-
 /* Hash, look up, compress. Sets chunk->frame when it has to be stored. */
 static int work_on(struct worker *worker, struct chunk *chunk,
 		   struct frame *frame)
@@ -47,7 +30,6 @@ static int work_on(struct worker *worker, struct chunk *chunk,
 	if (is_all_zero(chunk->data, record->length)) {
 		record->is_zero = true;
 		chunk->piece.number = CHUNK_NONE;
-		count_chunk(p->options.counts, chunk, false);
 		return 0;
 	}
 	r = hasher_start(worker->hasher, DIGEST_SHA256, record->length);
@@ -61,7 +43,6 @@ static int work_on(struct worker *worker, struct chunk *chunk,
 			      &chunk->piece.number);
 	if (r < 0)
 		return r;
-	count_chunk(p->options.counts, chunk, r == 0);
 	if (r == 1)
 		return 0;
 	frame_bytes = codec_compress(worker->codec, chunk->data, record->length,

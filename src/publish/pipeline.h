@@ -30,7 +30,6 @@ struct pipeline;
 
 /* Only ever counted up; read by the progress display. */
 struct pipeline_counts {
-	_Atomic uint64_t read_bytes; /* holes included */
 	_Atomic uint64_t zero_bytes;
 	_Atomic uint64_t known_bytes;  /* the mirror had them */
 	_Atomic uint64_t new_bytes;    /* plain */

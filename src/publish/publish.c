@@ -99,7 +99,8 @@ static void show_progress(void *arg)
 	struct run *run = arg;
 	const struct publish_progress progress = {
 		.total_bytes = run->tree_bytes,
-		.read_bytes = run->counts.read_bytes,
+		.done_bytes = run->counts.zero_bytes + run->counts.known_bytes +
+			      run->counts.new_bytes,
 		.zero_bytes = run->counts.zero_bytes,
 		.known_bytes = run->counts.known_bytes,
 		.new_bytes = run->counts.new_bytes,

@@ -22,7 +22,7 @@
 
 struct publish_progress {
 	uint64_t total_bytes; /* of the tree; 0: not counted yet */
-	uint64_t read_bytes;  /* dealt with: read, or a hole */
+	uint64_t done_bytes;  /* the sum of the next three */
 	uint64_t zero_bytes;
 	uint64_t known_bytes; /* the mirror had them */
 	uint64_t new_bytes;

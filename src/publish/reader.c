@@ -132,7 +132,6 @@ static int advance_file(struct reader *reader, uint64_t bytes, struct err *err)
 {
 	reader->file_left -= bytes;
 	reader->unread -= bytes;
-	reader->ops->progress(reader->arg, bytes);
 	return reader->file_left == 0 ? close_file(reader, err) : 0;
 }
 

@@ -30,7 +30,6 @@ struct reader_ops {
 	 * zeros. Returns 0 or a negative errno, which ends the job. */
 	int (*chunk)(void *arg, struct segment *segment, const uint8_t *data,
 		     uint32_t length, bool is_last);
-	void (*progress)(void *arg, uint64_t bytes);
 };
 
 struct reader {

@@ -32,7 +32,7 @@ struct sink {
 	const struct publish_env *env;
 	struct buf plain;   /* what came, zeros written out */
 	struct buf lengths; /* of chunks */
-	uint64_t chunks, holes, progress;
+	uint64_t chunks, holes;
 	bool is_last;
 	unsigned int segments; /* in use */
 	void (*at_chunk)(struct sink *sink, uint64_t chunk);
@@ -79,16 +79,10 @@ static int sink_chunk(void *arg, struct segment *segment, const uint8_t *data,
 	return 0;
 }
 
-static void sink_progress(void *arg, uint64_t bytes)
-{
-	((struct sink *)arg)->progress += bytes;
-}
-
 static const struct reader_ops ops = {
 	.get = sink_get,
 	.put = sink_put,
 	.chunk = sink_chunk,
-	.progress = sink_progress,
 };
 
 static void sink_init(struct sink *sink, const struct publish_env *env)
@@ -151,7 +145,6 @@ static void test_files_are_joined(void **state)
 	assert_true(sink.is_last);
 	assert_int_equal(sink.plain.len, expected.len);
 	assert_memory_equal(sink.plain.data, expected.data, expected.len);
-	assert_int_equal(sink.progress, expected.len);
 	buf_release(&expected);
 	sink_release(&sink);
 }
@@ -219,7 +212,6 @@ static void test_holes_are_cut_like_zeros(void **state)
 	assert_memory_equal(a.plain.data, b.plain.data, 9 << 20);
 	assert_int_equal(a.lengths.len, b.lengths.len);
 	assert_memory_equal(a.lengths.data, b.lengths.data, a.lengths.len);
-	assert_int_equal(a.progress, 9 << 20);
 	sink_release(&a);
 	sink_release(&b);
 }

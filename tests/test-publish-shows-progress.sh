@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# On a terminal one line is redrawn with share, rate, time left and ratios;
+# elsewhere nothing is drawn. Ctrl-C stops it: status 1, nothing lost.
+. "${top_srcdir:-.}/tests/lib.sh"
+requires python3
+
+python3 - <<'PY'
+import os, random
+r = random.Random(5)
+words = [r.randbytes(r.randint(2, 9)).hex() for _ in range(5000)]
+os.mkdir("tree")
+for i in range(8):
+    with open(f"tree/{i}", "w") as f:
+        for _ in range(60):
+            f.write(" ".join(r.choices(words, k=5000)))
+PY
+cat > pty-run.py <<'PY'
+import os, pty, select, signal, sys, time
+stop_after = float(sys.argv[1])
+pid, fd = pty.fork()
+if pid == 0:
+    os.environ["TERM"] = "xterm"
+    os.execvp(sys.argv[2], sys.argv[2:])
+start, said = time.time(), b""
+while True:
+    if select.select([fd], [], [], 0.05)[0]:
+        try:
+            part = os.read(fd, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        said += part
+    if stop_after and time.time() - start > stop_after:
+        os.write(fd, b"\x03")
+        stop_after = 0
+open("said", "wb").write(said)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PY
+
+status=0
+python3 pty-run.py 1.5 larder publish -n set --level 19 tree mirror || status=$?
+[ $status = 1 ] || fail "an interrupted publish ended with $status: $(cat said)"
+grep -q "larder publish: stopped by a signal" said || fail "$(cat said)"
+[ ! -e mirror/heads ] || fail "a head after an interrupt"
+[ ! -e mirror/lease ] || fail "the lease was left behind"
+[ -z "$(find mirror -name '.tmp-*')" ] || fail "temporary files are left"
+
+python3 pty-run.py 0 larder publish -n set --level 15 tree mirror ||
+	fail "$(cat said)"
+tr '\r' '\n' < said > lines
+grep -qE '^ *[0-9]+ %  [0-9.]+ [KMG]iB of [0-9.]+ [KMG]iB  [0-9.]+ [KMG]?i?B/s' lines ||
+	fail "no share and rate: $(cat lines)"
+grep -qE '  [0-9a-z ]+ left' lines || fail "no time left: $(cat lines)"
+grep -qE 'dedup [0-9.]+x   compression [0-9.]+x' lines || fail "no ratios: $(cat lines)"
+larder check mirror > /dev/null
+
+rm -rf mirror
+larder publish -n set tree mirror > out 2> said
+! grep -q $'\r' said || fail "redraws without a terminal"
