@@ -12,9 +12,9 @@
 #define C (256u << 10)
 #define SIZE (5 * C + 123)
 #define TAG 0x6c61726465720001
-#define SILENCE_MS 400
+#define SILENCE_MS 1000
 /* Sanitizers and a busy machine: a bound, not a measurement. */
-#define GRACE_MS 3000
+#define GRACE_MS 10000
 
 /* What every test has: a server without rules, a new fetcher. */
 extern struct origin_server server;

@@ -28,8 +28,8 @@
 
 #define SIZE (3u << 20)
 #define TAG 0x6c61726465720002
-#define SILENCE_MS 300
-#define GRACE_MS 3000
+#define SILENCE_MS 1000
+#define GRACE_MS 10000
 
 ssize_t __real_pread_full(int fd, void *data, size_t len, uint64_t offset);
 ssize_t __wrap_pread_full(int fd, void *data, size_t len, uint64_t offset);
