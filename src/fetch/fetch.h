@@ -128,8 +128,8 @@ void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
  * A bad origin is asked by one request at a time, its probe: when due, or
  * before that when no origin is good and its last failure is over a second old
  * (a read that finds everything dead looks once whether that is still so).
- * Such an early probe gets one second for its first byte. Everybody else skips
- * the origin or fails at once.
+ * Such an early probe of an origin that was silent or unreachable gets one
+ * second for its first byte. Everybody else skips the origin or fails at once.
  */
 struct origin_health {
 	uint32_t failures;	 /* back-offs in a row; 0: good */

@@ -172,7 +172,10 @@ static void probe_begin(struct fetcher *fetcher, struct job *job)
 	if (origin->health.failures == 0)
 		return;
 	job->is_probe = true;
-	job->is_early = job->start_ms < origin->health.bad_until_ms;
+	/* A server that answers, if not well, may take its usual time. */
+	job->is_early = job->start_ms < origin->health.bad_until_ms &&
+			(origin->health.last == FETCH_UNREACHABLE ||
+			 origin->health.last == FETCH_SLOW);
 	origin->health.probe_until_ms = job->start_ms +
 					fetcher->connect_timeout_ms +
 					fetcher->silence_timeout_ms;

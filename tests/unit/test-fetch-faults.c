@@ -477,6 +477,14 @@ static void test_early_probe_has_a_second(void **state)
 	usleep(50000);
 	origin_health(origin, &health);
 	assert_int_equal(health.probe_until_ms, 0);
+	/* One that answers, if not well, has its usual time. */
+	origin_note(origin, FETCH_WRONG, now_ms());
+	origin_server_control(&server, "clear");
+	origin_server_control(&server, "add=delay&n=1200");
+	prepare_range(&waiting, "five", 0, 100);
+	run(&waiting);
+	assert_stamps(&waiting, 0, 100);
+	origin_note(origin, FETCH_SLOW, now_ms());
 	/* It is back: bytes say so before the caller does. */
 	origin_server_control(&server, "clear");
 	prepare_range(&waiting, "five", 0, 100);
