@@ -140,6 +140,7 @@ dist_check_SCRIPTS += \
 	%D%/test-sizes-beyond-32-bits.sh \
 	%D%/test-stuck-mirror-leaves-others-alone.sh \
 	%D%/test-tree-round-trips.sh \
+	%D%/test-unanswered-connections-are-bounded.sh \
 	%D%/test-unreachable-is-not-absent.sh \
 	%D%/test-warm-reads-ask-nobody.sh \
 	$(NULL)
