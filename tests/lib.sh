@@ -49,9 +49,9 @@ own_processes() {
 	for dir in /proc/[0-9]*; do
 		pid=${dir#/proc/}
 		[ "$pid" != $$ ] || continue
-		# tr ends when the process does: no error is of interest.
-		{ tr '\0' '\n' < "$dir/environ" | grep -qxF "LARDER_TEST=$T"; } \
-			2> /dev/null || continue
+		# No pipe: with pipefail, a reader that ends early fails it.
+		grep -qzxF "LARDER_TEST=$T" "$dir/environ" 2> /dev/null ||
+			continue
 		[ "$(readlink "$dir/exe" 2> /dev/null)" ] || continue
 		echo "$pid"
 	done
