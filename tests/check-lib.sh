@@ -39,6 +39,11 @@ victim 'setsid bash -c "trap \"\" TERM; echo \$\$ > '"$T"'/pid; sleep 600" &
 [ $status = 1 ] || fail "ended with $status"
 lib_has_ended "$(cat pid)" || fail "left a process"
 
+# A loop in the background is a subshell, which was never executed.
+victim '(while sleep 0.1; do :; done) & echo $! > '"$T"'/pid; fail now'
+[ $status = 1 ] || fail "ended with $status"
+lib_has_ended "$(cat pid)" || fail "left a loop in the background"
+
 if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
 	victim 'mkdir "a b" c; mount --bind c "a b"; mkdir c/d
 		mount -t tmpfs none c/d; cd c/d; fail now'

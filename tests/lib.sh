@@ -20,7 +20,14 @@ set -euo pipefail
 top_srcdir=$(cd "${top_srcdir:-$(dirname "${BASH_SOURCE[0]}")/..}" && pwd)
 top_builddir=$(cd "${top_builddir:-$top_srcdir}" && pwd)
 test_name=$(basename "$0" .sh)
-T=$(mktemp -d "${TMPDIR:-/tmp}/larder-test.XXXXXX")
+# /proc shows the environment a process was started with, and a subshell the
+# one of its shell: so that background loops carry the mark too, start anew.
+if [ "${LARDER_TEST_PID-}" != $$ ]; then
+	LARDER_TEST=$(mktemp -d "${TMPDIR:-/tmp}/larder-test.XXXXXX")
+	export LARDER_TEST LARDER_TEST_PID=$$
+	exec bash "$0" "$@"
+fi
+T=$LARDER_TEST
 cleanup_fns=()
 nginx_pids=()
 
@@ -48,7 +55,7 @@ own_processes() {
 	local dir pid
 	for dir in /proc/[0-9]*; do
 		pid=${dir#/proc/}
-		[ "$pid" != $$ ] || continue
+		[ "$pid" != $$ ] && [ "$pid" != "$BASHPID" ] || continue
 		# No pipe: with pipefail, a reader that ends early fails it.
 		grep -qzxF "LARDER_TEST=$T" "$dir/environ" 2> /dev/null ||
 			continue
@@ -134,7 +141,7 @@ mkdir "$T/bin" "$T/home"
 ln -s "$top_builddir/larder" "$T/bin/larder"
 ln -s "$top_builddir/larder" "$T/bin/mount.larder"
 : > "$T/larder.conf"
-export PATH="$T/bin:$PATH:/usr/sbin:/sbin" HOME="$T/home" LARDER_TEST="$T"
+export PATH="$T/bin:$PATH:/usr/sbin:/sbin" HOME="$T/home"
 export LC_ALL=C.UTF-8 TZ=UTC
 unset LARDER_CONF NOTIFY_SOCKET http_proxy https_proxy all_proxy no_proxy
 for lib_variable in ASAN UBSAN LSAN TSAN; do
