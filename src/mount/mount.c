@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@
 #define LINE_BYTES 512u
 /* malloc arenas: RSS of many threads that allocate little */
 #define ARENAS_MAX 2
+#define DESCRIPTORS_WANTED 65536u
 
 static int tree_build(struct fs *fs, struct err *err)
 {
@@ -254,6 +256,33 @@ static int signals_open(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* A descriptor for each blob file in use. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    limit.rlim_cur >= DESCRIPTORS_WANTED)
+		return;
+	limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ?
+				 limit.rlim_max :
+				 DESCRIPTORS_WANTED;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void on_fuse_log(enum fuse_log_level level, const char *format,
+			va_list args)
+{
+	char text[LINE_BYTES];
+
+	vsnprintf(text, sizeof(text), format, args);
+	text[strcspn(text, "\n")] = '\0';
+	if (level <= FUSE_LOG_WARNING)
+		log_warning("libfuse: %s", text);
+	else
+		log_debug("libfuse: %s", text);
+}
+
 static int run(struct fs *fs, struct session *session, struct opening *opening,
 	       const struct mount_status *status, struct err *err)
 {
@@ -311,6 +340,8 @@ int mount_run(const struct mount_options *options,
 	};
 
 	mallopt(M_ARENA_MAX, ARENAS_MAX);
+	raise_descriptor_limit();
+	fuse_set_log_func(on_fuse_log);
 	waiter_init(&opening.waiter, on_opening_wake);
 	int r = parking_init(&fs.parking, err);
 	if (r == 0)

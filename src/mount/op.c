@@ -67,7 +67,8 @@ static void parking_insert(struct parking *parking, struct op *op)
 	parking->first = op;
 	/* the kernel waits for O_DIRECT without a word to us, and the word for
 	 * others may have come before they were in the list */
-	if (op->file.flags & O_DIRECT || fuse_req_interrupted(op->req))
+	if (op->req &&
+	    (op->file.flags & O_DIRECT || fuse_req_interrupted(op->req)))
 		watch(parking, op);
 }
 
@@ -206,7 +207,7 @@ static void op_go(struct op *op)
 		struct err err = {0};
 		int r = op_run(op, &err);
 
-		if (r < 0) {
+		if (r < 0 && op->req) {
 			if (!is_ordinary(r))
 				log_limited(1000,
 					    log_error("%s", err_text(&err, r)));
@@ -216,7 +217,8 @@ static void op_go(struct op *op)
 			op_free(op);
 			return;
 		}
-		fuse_req_interrupt_func(op->req, on_interrupt, parking);
+		if (op->req)
+			fuse_req_interrupt_func(op->req, on_interrupt, parking);
 		parking_insert(parking, op);
 		running = OP_RUNNING;
 		if (atomic_compare_exchange_strong(&op->state, &running,

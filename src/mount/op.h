@@ -28,7 +28,7 @@ struct session;
 struct op {
 	struct waiter waiter; /* first: wake() finds the op by it */
 	struct fs *fs;
-	fuse_req_t req;
+	fuse_req_t req; /* NULL: answered already, goes on for later ones */
 	/* 0: answered; DATASET_PARKED; a negative errno to answer with */
 	int (*run)(struct op *op, struct err *err);
 	uint64_t ino;

@@ -116,26 +116,34 @@ uint64_t ino_of(const struct fs *fs, const struct slot *slot, uint64_t number)
 
 /* ---- lookup, getattr, readlink */
 
+/*
+ * Never waits, since the kernel holds the directory's lock meanwhile and would
+ * keep us from invalidating a name in it. While a new snapshot is on its way
+ * the last one is the answer, for a second.
+ */
 static int lookup_in_tree(struct op *op, struct tree_dir *dir, struct err *err)
 {
 	struct tree_dir *child = tree_find(&op->fs->tree, dir, op->name);
 	struct fuse_entry_param entry = {.entry_timeout = TIMEOUT_TREE};
+	int r = 0;
 
 	if (child) {
-		/* an open dataset: what is current now? An unopened one stays
-		 * so. */
+		/* an open dataset: what is current? An unopened one stays so.
+		 */
 		if (atomic_load(&child->slot)) {
 			struct slot *slot;
-			int r = tree_current(&op->fs->tree, child, &op->waiter,
-					     &slot, err);
 
-			if (r == DATASET_PARKED)
-				return r;
+			r = tree_current(&op->fs->tree, child, &op->waiter,
+					 &slot, err);
 		}
 		entry_of_dir(op->fs, child, &entry);
+		if (r)
+			entry.entry_timeout = TIMEOUT_CURRENT;
 	}
-	fuse_reply_entry(op->req, &entry);
-	return 0;
+	if (op->req)
+		fuse_reply_entry(op->req, &entry);
+	op->req = NULL;
+	return r == DATASET_PARKED ? r : 0;
 }
 
 static int run_lookup(struct op *op, struct err *err)
