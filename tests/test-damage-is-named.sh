@@ -70,7 +70,7 @@ refused "data.*(wrong bytes|catalog)"
 rm -rf bad; cp -a good bad; rm "bad/$catalog"
 refused "data.*(not there|catalog|absent)"
 
-change "$pack" 'd[10] ^= 1'
+change "$pack" 'd[5000] ^= 1'
 unreadable "wrong bytes"
 # A frame that says it is larger, and one of another format.
 change "$pack" 'd[5:7] = b"\xff\xff"'
