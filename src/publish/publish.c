@@ -39,6 +39,9 @@
 #define DEFAULT_LEVEL 3
 #define THREADS_MAX 256u
 
+#define COUNT_AFTER_MS 1000u
+#define COUNT_STEP_MS 20u
+
 struct run {
 	const struct publish_options *options;
 	const struct catalog_params *params;
@@ -143,6 +146,15 @@ static void fill_walk(const struct run *run, struct walk_options *ret)
 	}
 }
 
+/* A short run is over before a total would be of use to anybody. */
+static bool is_over_soon(struct run *run)
+{
+	for (unsigned int ms = 0; ms < COUNT_AFTER_MS && !run->is_over;
+	     ms += COUNT_STEP_MS)
+		usleep(COUNT_STEP_MS * 1000);
+	return run->is_over;
+}
+
 static void *count_tree(void *arg)
 {
 	static const struct walk_ops ops = {
@@ -154,6 +166,8 @@ static void *count_tree(void *arg)
 	struct walk_options walk;
 	struct walk_counts counts;
 
+	if (is_over_soon(run))
+		return NULL;
 	fill_walk(run, &walk);
 	if (walk_tree(run->root_fd, &walk, &ops, run, &counts, NULL) == 0)
 		run->tree_bytes = counts.bytes;
