@@ -201,11 +201,15 @@ void readahead_after(struct dataset *dataset, struct blob *blob,
 	uint64_t ahead_start, ahead_end;
 	struct ahead_task *ahead;
 
-	if (blob->cached && cache_blob_complete(blob->cached))
+	if (atomic_load_explicit(&blob->is_complete, memory_order_relaxed))
 		return;
 	if (!note(node->readaheads, blob, start, end, &ahead_start,
 		  &ahead_end))
 		return;
+	if (blob->cached && cache_blob_complete(blob->cached)) {
+		atomic_store(&blob->is_complete, true);
+		return;
+	}
 	ahead = calloc(1, sizeof(*ahead));
 	if (!ahead)
 		return;

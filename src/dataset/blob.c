@@ -143,6 +143,15 @@ int blob_open(struct dataset *dataset, struct catalog_object *catalog,
 	return 0;
 }
 
+void blob_forget(struct node *node, struct blob *blob)
+{
+	struct object *current = table_get(node->blobs, &blob->object.key);
+
+	if (current == &blob->object)
+		table_drop(node->blobs, &blob->object.key);
+	object_unref(current);
+}
+
 int blob_page(struct dataset *dataset, struct blob *blob, uint64_t offset,
 	      struct waiter *waiter, const struct recipe_page **ret,
 	      struct object **ret_held, struct err *err)

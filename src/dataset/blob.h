@@ -12,6 +12,7 @@ struct blob {
 	struct cache_blob *cached;    /* NULL: no cache, or it cannot be opened */
 	struct recipe_object *recipe; /* NULL: inline */
 	struct recipe_page *inlined;
+	atomic_bool is_complete;      /* in the cache: nothing to fetch ahead */
 };
 
 /* Where a blob's chunks are listed on mirrors. */
@@ -30,6 +31,9 @@ int blob_open(struct dataset *dataset, struct catalog_object *catalog,
 int blob_page(struct dataset *dataset, struct blob *blob, uint64_t offset,
 	      struct waiter *waiter, const struct recipe_page **ret,
 	      struct object **ret_held, struct err *err);
+
+/* Its file was lost or evicted: whoever opens it next gets a new one. */
+void blob_forget(struct node *node, struct blob *blob);
 
 static inline struct blob *blob_ref(struct blob *blob)
 {

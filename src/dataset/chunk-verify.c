@@ -117,6 +117,8 @@ static void give(struct flight *flight)
 	while (flight_take_target(flight, &target)) {
 		int r = give_one(flight, &target);
 
+		if (r == -ESTALE)
+			blob_forget(flight->node, target.blob);
 		blob_unref(target.blob);
 		is_lost |= r < 0;
 		if (r < 0 && r != -ENODEV)

@@ -247,6 +247,8 @@ static void run_load(struct task *task, struct worker *worker)
 	pthread_mutex_unlock(&dataset->lock);
 	if (!job->has_cached)
 		load_cached(job);
+	if (job->is_refresh)
+		job->tries.priority = FETCH_READAHEAD;
 	if (job->has_cached && !job->is_refresh)
 		job->tries.give_up_ms = job->tries.started_ms + FALLBACK_MS;
 	run_ask(task, worker);

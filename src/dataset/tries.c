@@ -93,12 +93,32 @@ void tries_init(struct tries *tries, struct dataset *dataset, int only,
 	tries->was_dead = all_dead(&c);
 }
 
+/* With a good mirror at hand no reader is sent to find out whether another is
+ * back, which may cost it a connect time-out: readahead and refreshes of
+ * heads do that. */
+static int choose_good(const struct tries *tries, const struct candidates *c)
+{
+	int best = -1;
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->health[i].failures == 0 &&
+		    c->tried[i] <= tries->round &&
+		    (best < 0 || c->tried[i] < c->tried[best]))
+			best = (int)i;
+	return best;
+}
+
 static int choose(const struct tries *tries, const struct candidates *c,
 		  uint64_t now)
 {
-	int chosen = origins_choose(c->health, c->tried, c->count, now,
-				    tries->give_up_ms);
+	int chosen = -1;
 
+	if (tries->priority == FETCH_DEMAND)
+		chosen = choose_good(tries, c);
+	if (chosen >= 0)
+		return chosen;
+	chosen = origins_choose(c->health, c->tried, c->count, now,
+				tries->give_up_ms);
 	if (chosen >= 0)
 		return c->tried[chosen] <= tries->round ? chosen : -1;
 	for (unsigned i = 0; i < c->count; i++)

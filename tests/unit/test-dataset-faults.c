@@ -435,7 +435,7 @@ static void stuck_readers_leave_others_alone(void **state)
 	}
 	mirror = small_mirror_new(10, 1, SMALL_PLAIN, NULL);
 	mirrors[0] = mirror->dir;
-	serve(&s, NULL, 2000);
+	serve(&s, NULL, 6000);
 	snapshot = open_big(&s, &attr);
 	origin_server_control(&server, "add=silent&path=*packs*");
 	for (int i = 0; i < STUCK; i++) {
@@ -454,7 +454,7 @@ static void stuck_readers_leave_others_alone(void **state)
 		      (unsigned long long)(now_ms() - start));
 	/* The flights give up after the node's time, not the waiters'. */
 	for (int i = 0; i < STUCK; i++) {
-		for (int n = 0; n < 600 && !atomic_load(&waiters[i].woken); n++)
+		for (int n = 0; n < 1500 && !atomic_load(&waiters[i].woken); n++)
 			usleep(10000);
 		assert_int_equal(atomic_load(&waiters[i].woken), 1);
 		waiter_release(&waiters[i].waiter);
