@@ -102,6 +102,7 @@ dist_check_SCRIPTS += \
 	%D%/test-cache-inside-the-mount-is-refused.sh \
 	%D%/test-check-names-what-is-bad.sh \
 	%D%/test-cold-listing-needs-no-data.sh \
+	%D%/test-commands-do-not-hang.sh \
 	%D%/test-content-encoding-is-refused.sh \
 	%D%/test-damage-is-named.sh \
 	%D%/test-directory-offsets-resume.sh \
