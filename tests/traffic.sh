@@ -47,6 +47,16 @@ within() {
 	[ "$took" -le "$limit" ] || fail "took $took ms, not $limit: $*"
 }
 
+# failing_read FILE: read it; what it said goes to "said", the milliseconds it
+# took to "took". For the background: the caller may be held up.
+failing_read() {
+	local start status=0
+	start=$(now_ms)
+	cat "$1" > /dev/null 2> said || status=$?
+	echo $(($(now_ms) - start)) > took
+	[ $status -ne 0 ] || echo "read something" >> said
+}
+
 # ---- nginx: "GET /packs/... HTTP/1.1 206 100 bytes=0-99"
 
 # A line is written after its last byte was sent: wait until all of them are
