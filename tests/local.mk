@@ -97,6 +97,7 @@ dist_check_SCRIPTS += \
 	%D%/check-lib.sh \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
+	%D%/test-attributes-tell-and-hide.sh \
 	%D%/test-blocks-are-real.sh \
 	%D%/test-broken-transfers-go-on.sh \
 	%D%/test-cache-inside-the-mount-is-refused.sh \
@@ -123,6 +124,7 @@ dist_check_SCRIPTS += \
 	%D%/test-new-snapshot-is-seen.sh \
 	%D%/test-open-files-outlive-a-snapshot.sh \
 	%D%/test-ordinary-users-mount.sh \
+	%D%/test-overlay-on-top.sh \
 	%D%/test-programs-read-the-mount.sh \
 	%D%/test-publish-commands.sh \
 	%D%/test-publish-is-deterministic.sh \

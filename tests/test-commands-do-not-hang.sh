@@ -47,3 +47,10 @@ pid=$(getfattr --only-values -n user.larder.pid fine)
 kill -TERM "$pid"
 wait_for 10 lib_has_ended "$pid"
 ! grep -q " $T/fine " /proc/self/mountinfo || fail "left behind by SIGTERM"
+
+# a lock that the caller held is not held by the mount
+exec 9> lock
+flock 9
+mount_dataset "$T/mirror#d" again
+exec 9>&-
+flock -n lock true || fail "the mount holds its caller's lock"

@@ -24,6 +24,11 @@ mkdir whole single
 larder mount -c larder.conf whole
 larder mount -c larder.conf d single
 [ "$(cat whole/d/file single/file | tr -d '\n')" = oneone ]
+# the name leads to the snapshot now, no longer to an unopened dataset
+is_open() {
+	[ "$(stat -c %i whole/d)" -gt 1000000 ]
+}
+wait_for 5 is_open
 
 exec 5< whole/d/file 6< single/sub/file
 cat > list.py <<'PY'

@@ -221,6 +221,7 @@ static int run(struct request *request, struct err *err)
 	if (r < 0)
 		return r;
 	return daemon_run(request->is_foreground,
+			  mountpoint_fd(request->options.mountpoint),
 			  request->options.node.timeout_ms + START_EXTRA_MS,
 			  serve, &request->options, err);
 }

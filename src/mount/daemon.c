@@ -147,7 +147,23 @@ static int serve_here(struct daemon *daemon,
 	return r;
 }
 
-static void serve_in_child(int to_parent,
+/* What the caller had open, a lock perhaps, must not stay open as long as the
+ * mount lives. */
+static void close_inherited(int to_parent, int kept)
+{
+	int low = kept < to_parent ? kept : to_parent;
+	int high = kept < to_parent ? to_parent : kept;
+
+	if (low > STDERR_FILENO + 1)
+		close_range(STDERR_FILENO + 1, (unsigned)low - 1, 0);
+	if (low < STDERR_FILENO)
+		low = STDERR_FILENO;
+	if (high > low + 1)
+		close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+	close_range((unsigned)high + 1, ~0u, 0);
+}
+
+static void serve_in_child(int to_parent, int kept,
 			   int (*serve)(void *arg, struct daemon *daemon,
 					struct err *err),
 			   void *arg)
@@ -156,6 +172,7 @@ static void serve_in_child(int to_parent,
 	struct err err = {0};
 
 	setsid();
+	close_inherited(to_parent, kept);
 	signal(SIGPIPE, SIG_IGN);
 	redirect_to_null(STDIN_FILENO);
 	redirect_to_null(STDOUT_FILENO);
@@ -216,7 +233,7 @@ static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms,
 	return fflush(stdout) == 0 ? 0 : err_set(err, errno, "cannot print");
 }
 
-int daemon_run(bool is_foreground, uint64_t limit_ms,
+int daemon_run(bool is_foreground, int kept_fd, uint64_t limit_ms,
 	       int (*serve)(void *arg, struct daemon *daemon, struct err *err),
 	       void *arg, struct err *err)
 {
@@ -232,7 +249,7 @@ int daemon_run(bool is_foreground, uint64_t limit_ms,
 	pid_t child = fork();
 	if (child == 0) {
 		close(pipe_fds[0]);
-		serve_in_child(pipe_fds[1], serve, arg);
+		serve_in_child(pipe_fds[1], kept_fd, serve, arg);
 	}
 	close(pipe_fds[1]);
 	_cleanup_close_ int from_child = pipe_fds[0];

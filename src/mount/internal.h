@@ -26,7 +26,5 @@ pid_t mount_pid(const char *path, uint32_t limit_ms);
 int mountpoint_resolve(const char *path, char **ret, struct err *err);
 /* Run fusermount3 for an unprivileged unmount; 0 or -EBUSY, -ENOENT, -EPERM. */
 int fusermount_unmount(const char *path, bool is_lazy);
-/* N of "/dev/fd/N", or -1. */
-int mountpoint_fd(const char *mountpoint);
 
 #endif

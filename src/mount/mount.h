@@ -66,19 +66,23 @@ int mount_run(const struct mount_options *options,
 	      const struct mount_status *status, struct err *err);
 
 /*
- * Runs `serve` in a child that has left the terminal; returns in the parent
- * when the child called daemon_ready or failed, with the child's reason in err.
- * Longer than limit_ms: -ETIMEDOUT, and the child is killed. In the foreground
- * serve runs in this process. daemon_ready prints the line on stdout (where the
- * parent is), and tells systemd when NOTIFY_SOCKET is set.
+ * Runs `serve` in a child that has left the terminal and keeps no descriptor
+ * of the caller's but kept_fd (-1: none); returns in the parent when the child
+ * called daemon_ready or failed, with the child's reason in err. Longer than
+ * limit_ms: -ETIMEDOUT, and the child is killed. In the foreground serve runs
+ * in this process. daemon_ready prints the line on stdout (where the parent
+ * is), and tells systemd when NOTIFY_SOCKET is set.
  */
 struct daemon;
-int daemon_run(bool is_foreground, uint64_t limit_ms,
+int daemon_run(bool is_foreground, int kept_fd, uint64_t limit_ms,
 	       int (*serve)(void *arg, struct daemon *daemon, struct err *err),
 	       void *arg, struct err *err);
 void daemon_ready(struct daemon *daemon, const char *line);
 /* STATUS= text and the watchdog's ping, at most once a second. */
 void daemon_tick(struct daemon *daemon, const char *line);
+
+/* N of "/dev/fd/N", or -1. */
+int mountpoint_fd(const char *mountpoint);
 
 /* ---- mounts of this machine */
 struct mount_entry {

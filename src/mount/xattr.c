@@ -14,8 +14,11 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "format/catalog.h"
 #include "mount/internal.h"
 #include "mount/op.h"
+
+#define TOLD_PREFIX "user.larder."
 
 static void reply_value(fuse_req_t req, const void *value, size_t len,
 			size_t size)
@@ -115,14 +118,40 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	}
 }
 
+/* What is told about a file is not listed: copies would carry it along, and
+ * a later publish would record it. */
+static size_t keep_published(char *names, size_t len)
+{
+	size_t kept = 0;
+
+	for (size_t at = 0; at < len;) {
+		size_t size = strnlen(names + at, len - at) + 1;
+
+		if (at + size > len)
+			break;
+		if (!starts_with(names + at, TOLD_PREFIX)) {
+			memmove(names + kept, names + at, size);
+			kept += size;
+		}
+		at += size;
+	}
+	return kept;
+}
+
 static int run_listxattr(struct op *op, struct err *err)
 {
+	struct entry_attr attr;
 	struct target target;
 	char *names;
 	size_t len;
 	int r = op_target(op, &target, err);
 
-	if (!r && !target.slot) {
+	if (!r && target.slot)
+		r = snapshot_getattr(target.slot->snapshot, target.number,
+				     &op->waiter, &attr, err);
+	/* a symlink has no user attributes: getxattr would deny what it lists
+	 */
+	if (!r && (!target.slot || attr.type == ENTRY_SYMLINK)) {
 		reply_value(op->req, "", 0, op->size);
 		return 0;
 	}
@@ -131,7 +160,7 @@ static int run_listxattr(struct op *op, struct err *err)
 					&op->waiter, &names, &len, err);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
-	reply_value(op->req, names, len, op->size);
+	reply_value(op->req, names, keep_published(names, len), op->size);
 	free(names);
 	return 0;
 }
@@ -140,22 +169,9 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct fs *fs = fuse_req_userdata(req);
 	const struct tree_dir *dir = dataset_dir(fs, ino);
-	struct dataset_info info;
-	char names[sizeof(MOUNT_STATE_XATTR) + sizeof(MOUNT_ERROR_XATTR)];
-	size_t len = 0;
 
-	if (!dir || !is_unopened(dir)) {
+	if (dir && is_unopened(dir))
+		reply_value(req, "", 0, size);
+	else
 		op_start(fs, req, run_listxattr, ino, 0, size, NULL, NULL);
-		return;
-	}
-	if (dir_value(dir, MOUNT_STATE_XATTR, &info)) {
-		memcpy(names, MOUNT_STATE_XATTR, sizeof(MOUNT_STATE_XATTR));
-		len = sizeof(MOUNT_STATE_XATTR);
-	}
-	if (dir_value(dir, MOUNT_ERROR_XATTR, &info)) {
-		memcpy(names + len, MOUNT_ERROR_XATTR,
-		       sizeof(MOUNT_ERROR_XATTR));
-		len += sizeof(MOUNT_ERROR_XATTR);
-	}
-	reply_value(req, names, len, size);
 }
