@@ -504,9 +504,10 @@ int snapshot_readlink(struct snapshot *snapshot, uint64_t number,
 		    entry.type != ENTRY_TOMBSTONE) {
 			r = err_set(err, EINVAL, "not a symbolic link");
 		} else {
-			*ret = strndup(entry.text_len ? entry.text : "",
-				       entry.text_len);
+			*ret = calloc(1, (size_t)entry.text_len + 1);
 			r = *ret ? 0 : -ENOMEM;
+			if (r == 0 && entry.text_len)
+				memcpy(*ret, entry.text, entry.text_len);
 		}
 	}
 	part_release(&part);
