@@ -21,7 +21,7 @@ struct timers {
 	pthread_mutex_t lock; /* guards all below and the timers' links */
 	pthread_cond_t changed;
 	struct timer ring; /* sentinel: next is the earliest */
-	bool fires_all, is_stopping;
+	bool is_firing, fires_all, is_stopping;
 	pthread_t thread;
 };
 
@@ -46,6 +46,7 @@ static void wait_until(struct timers *timers, uint64_t due_ms)
 static struct timer *wait_for_timer(struct timers *timers)
 {
 	scoped_lock(&timers->lock);
+	timers->is_firing = false;
 	for (;;) {
 		struct timer *timer = timers->ring.next;
 		bool is_empty = timer == &timers->ring;
@@ -53,8 +54,11 @@ static struct timer *wait_for_timer(struct timers *timers)
 		if (!is_empty &&
 		    (timers->fires_all || timer->due_ms <= now_ms())) {
 			unlink_timer(timer);
+			timers->is_firing = true;
 			return timer;
 		}
+		if (timers->fires_all)
+			pthread_cond_broadcast(&timers->changed);
 		if (timers->is_stopping)
 			return NULL;
 		if (is_empty)
@@ -135,7 +139,9 @@ void timers_fire_all(struct timers *timers)
 {
 	scoped_lock(&timers->lock);
 	timers->fires_all = true;
-	pthread_cond_signal(&timers->changed);
+	pthread_cond_broadcast(&timers->changed);
+	while (timers->is_firing || timers->ring.next != &timers->ring)
+		pthread_cond_wait(&timers->changed, &timers->lock);
 }
 
 void timers_stop(struct timers *timers)
@@ -144,7 +150,7 @@ void timers_stop(struct timers *timers)
 		return;
 	pthread_mutex_lock(&timers->lock);
 	timers->is_stopping = true;
-	pthread_cond_signal(&timers->changed);
+	pthread_cond_broadcast(&timers->changed);
 	pthread_mutex_unlock(&timers->lock);
 	pthread_join(timers->thread, NULL);
 	pthread_cond_destroy(&timers->changed);

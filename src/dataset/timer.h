@@ -27,7 +27,7 @@ bool timer_set(struct timers *timers, struct timer *timer, uint64_t due_ms);
 /* true: it was taken out and will not fire. false: it has fired, fires just
  * now, or was never set. */
 bool timer_cancel(struct timers *timers, struct timer *timer);
-/* Everything is due now, and nothing can be set any more. */
+/* Fires everything, and nothing can be set any more. */
 void timers_fire_all(struct timers *timers);
 void timers_stop(struct timers *timers);
 
