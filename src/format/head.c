@@ -312,7 +312,8 @@ int head_parse(const void *text, size_t len, struct head *ret, struct err *err)
 		return err_set(err, EBADMSG,
 			       "not a larder head: longer than %u bytes",
 			       LIMIT_HEAD_BYTES);
-	memcpy(copy, text, len);
+	if (len > 0) /* text may be NULL then */
+		memcpy(copy, text, len);
 	copy[len] = '\0';
 	r = parse_lines(&parser, copy, len, err);
 	if (r < 0)

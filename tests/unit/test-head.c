@@ -87,6 +87,16 @@ static void test_unknown_keys_are_ignored(void **state)
 }
 
 /* Printing the fields and signing again gives the golden bytes. */
+static void test_an_empty_file(void **state)
+{
+	struct head head;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(head_parse(NULL, 0, &head, &err), -EBADMSG);
+	assert_string_equal(err.text, "not a larder head");
+}
+
 static void test_print_and_sign(void **state)
 {
 	struct secret_key a = read_secret("good/secret-key-a");
@@ -380,6 +390,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden_file),
 		cmocka_unit_test(test_unknown_keys_are_ignored),
+		cmocka_unit_test(test_an_empty_file),
 		cmocka_unit_test(test_print_and_sign),
 		cmocka_unit_test(test_print_refuses),
 		cmocka_unit_test(test_refuses_bad_files),
