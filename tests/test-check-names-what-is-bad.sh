@@ -34,7 +34,7 @@ largest() { # DIR
 # damaged WHAT COMMAND...: WHAT is the file that must be named
 damaged() {
 	local what=${1#bad/} status=0
-	larder check bad > out 2>&1 || status=$?
+	timeout 60 larder check bad > out 2>&1 || status=$?
 	[ $status = 1 ] || fail "status $status after damage to $what: $(cat out)"
 	head -n 1 out | grep -q '^damaged: [0-9]* faults$' || fail "$(cat out)"
 	grep -q "^  $what: " out || fail "does not name $what: $(cat out)"
@@ -65,6 +65,9 @@ for kind in packs objects places; do
 	again
 	victim=$(largest bad/$kind)
 	rm "$victim"
+	mkfifo "$victim" # opening it must not wait
+	damaged "$victim"
+	rm "$victim"
 	damaged "$victim"
 	# what is missing is put back
 	publish_tree tree bad set
@@ -82,7 +85,22 @@ for head in heads/set history/set@1; do
 	again
 	printf 'not a head\n' > bad/$head
 	damaged bad/$head
+	: > bad/$head
+	damaged bad/$head
+	rm bad/$head
+	mkfifo bad/$head
+	damaged bad/$head
+	expect_fail "is not a regular file; nothing was removed" \
+		timeout 60 larder gc -y bad
+	rm bad/$head
+	ln -s nowhere bad/$head
+	damaged bad/$head
 done
+# Readers follow a symlink, so it is as good as its file.
+again
+mv bad/heads/set bad/set
+ln -s ../set bad/heads/set
+larder check bad > out || fail "a symlinked head: $(cat out)"
 again
 mv bad/heads/set bad/heads/other
 damaged bad/heads/other

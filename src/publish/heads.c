@@ -209,6 +209,9 @@ static int add_head(struct listing *listing, const char *path)
 				   &stored->text, &stored->err);
 	if (stored->result == 0)
 		stored->result = check_name(stored, &stored->err);
+	else if (stored->result == -EINVAL)
+		err_set(&stored->err, EINVAL, "'%s/%s' is not a regular file",
+			listing->mirror->path, path);
 	return 0;
 }
 
@@ -240,12 +243,17 @@ static int list_directory(struct listing *listing, const char *path,
 				     entry->d_name) >= sizeof(below))
 			continue;
 		if (fstatat(listing->mirror->fd, below, &st,
-			    AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (S_ISREG(st.st_mode))
+			    AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno == ENOENT)
+				continue;
+			/* gc must not take it for a head that is gone */
+			return -errno;
+		}
+		/* A symlink may well lead to a head, and readers follow it;
+		 * anything else is a bad one. */
+		if (!S_ISDIR(st.st_mode))
 			r = add_head(listing, below);
-		else if (S_ISDIR(st.st_mode) &&
-			 depth < LIMIT_DATASET_NAME_BYTES / 2)
+		else if (depth < LIMIT_DATASET_NAME_BYTES / 2)
 			r = list_directory(listing, below, depth + 1);
 		if (r < 0)
 			return r;

@@ -209,8 +209,9 @@ static int places_file_open(struct reach *reach, const struct digest *object,
 	int r;
 
 	mirror_places_path(object, file.path);
+	/* not blocking: a FIFO may have the name */
 	file.fd = openat(reach->inventory->mirror->fd, file.path,
-			 O_RDONLY | O_CLOEXEC);
+			 O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (file.fd < 0 || !stored) {
 		bad(reach, file.path, "missing: a head needs it");
 		places_file_close(&file);
