@@ -7,6 +7,8 @@
 #include <config.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,11 +133,31 @@ static int mount_anyway(int argc, char **argv)
 	return code;
 }
 
+/*
+ * With one of them closed, the next file opened would be standard output, say.
+ * What stands in refuses the use that was closed, as a closed one does.
+ */
+static void fill_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
+			continue;
+		/* the lowest free one: fd */
+		if (open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY :
+							    O_RDONLY) |
+					      O_CLOEXEC) == fd)
+			(void)fcntl(fd, F_SETFD, 0);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	const char *slash = strrchr(argv[0], '/');
-	const char *self = slash ? slash + 1 : argv[0];
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	const char *self = slash ? slash + 1 : argc > 0 ? argv[0] : "larder";
 
+	fill_standard_descriptors();
+	/* past ulimit -f: the write fails, the process lives */
+	signal(SIGXFSZ, SIG_IGN);
 	if (strcmp(self, "mount.larder") == 0 ||
 	    strcmp(self, "mount.fuse.larder") == 0)
 		return cmd_mount_helper(argc, argv);

@@ -74,6 +74,17 @@ try "$source" mnt > /dev/null || fail "does not mount from the last head"
 [ "$(ls mnt)" = file ]
 larder umount mnt
 
+# Closed descriptors and a small limit on the size of files do no harm.
+mv gone mirror
+(
+	ulimit -f 16
+	try "$source" mnt <&- 2>&- > /dev/null
+) || fail "does not mount with descriptors closed"
+[ "$(cat mnt/file)" = data ]
+larder umount mnt
+expect_fail "cannot write the list" \
+	bash -c "larder ls -o 'cache=$T/ls-cache,insecure' '$source' >&-"
+
 # typing errors
 expect_fail "did you mean 'mount'" larder moutn x y
 expect_fail "no command" larder frobnicate

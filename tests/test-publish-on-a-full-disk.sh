@@ -20,6 +20,11 @@ expect_fail "cannot write to mirror 'disk/mirror': No space left on device" \
 [ ! -e disk/mirror/lease ] || fail "the lease was left behind"
 larder check disk/mirror > check || { cat check; fail "the mirror is bad"; }
 
+# The same past a limit on the size of files, which by default kills.
+expect_fail "cannot write to mirror 'limited': File too large" \
+	bash -c 'ulimit -f 1000; larder publish -n set tree limited'
+[ -z "$(find limited -name '.tmp-*')" ] || fail "temporary files are left"
+
 mount -o remount,size=64m disk
 larder publish -n set tree disk/mirror > /dev/null 2>&1 || fail "no second try"
 larder check disk/mirror > /dev/null || fail "the mirror is bad at the end"
