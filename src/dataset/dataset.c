@@ -219,7 +219,7 @@ int dataset_current_now(struct dataset *dataset, struct snapshot **ret,
 	if (!dataset->current)
 		return -EAGAIN;
 	if (dataset_head_refused(dataset, &dataset->head))
-		return err_set(err, EKEYEXPIRED,
+		return err_set(err, EACCES,
 			       "the head of dataset '%s' has expired",
 			       dataset->name);
 	*ret = snapshot_ref(dataset->current);

@@ -121,7 +121,8 @@ struct entry_attr {
 };
 
 /* All of these: 0, DATASET_PARKED, or a negative errno with err. The root
- * directory is number 0. */
+ * directory is number 0. -ENOENT only from a verified catalog that lacks the
+ * name; a number that no catalog has is -ESTALE. */
 int snapshot_getattr(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
 		     struct entry_attr *ret, struct err *err);
 int snapshot_lookup(struct snapshot *snapshot, uint64_t dir, const char *name, size_t name_len,
@@ -162,13 +163,22 @@ struct read_result {
 	void *held[READ_PIECES_MAX]; /* private */
 	unsigned held_count;
 };
-/* len at most 8 MiB... a longer call is cut to what fits in the pieces only by returning
- * fewer bytes when the caller passed allow_short. */
+/*
+ * At most 8 MiB a call; otherwise short only at the end of the file, where it is 0 bytes.
+ * -EIO and the reason: a hole, and bytes that no mirror has or has right;
+ * -ETIMEDOUT: mirrors are silent; -EACCES: withdrawn (a tombstone, which is
+ * refused at open and here), or every mirror refuses us; -ENOTSUP: by reference, not
+ * yet; -EISDIR, -EINVAL: no file. Never -ENOENT. err names file and mirrors.
+ */
 int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset, size_t len,
 		  struct waiter *waiter, struct read_result *ret, struct err *err);
 void read_result_release(struct read_result *result);
 
-/* user.* and user.larder.* attributes. list: NUL-separated names, malloc. */
+/*
+ * user.* as stored, and of our own: user.larder.snapshot, .source; of files
+ * also .sha256 (if known), .cached (bytes), .state (cold, partial, complete) and .error
+ * (while the last read failed). list: NUL-separated names, malloc. -ENODATA.
+ */
 int snapshot_xattr_get(struct snapshot *snapshot, uint64_t number, const char *name,
 		       struct waiter *waiter, void **ret, size_t *ret_len, struct err *err);
 int snapshot_xattr_list(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,

@@ -248,6 +248,7 @@ static void run_answer(struct task *task, struct worker *worker)
 		return;
 	if (job->request.result >= 0 && !is_wrong) {
 		/* The right bytes, but nothing we can use. */
+		r = r == -ENOMEM ? r : -EIO;
 		r = err_prefix(&err, r, "%s", job->want.what);
 		job_finish(job, r, &err, NULL);
 		return;
