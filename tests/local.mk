@@ -7,6 +7,7 @@ unit_tests = \
 	%D%/unit/test-answer \
 	%D%/unit/test-buf-io \
 	%D%/unit/test-cache \
+	%D%/unit/test-cache-chunks \
 	%D%/unit/test-cache-damage \
 	%D%/unit/test-cache-evict \
 	%D%/unit/test-cache-index \
