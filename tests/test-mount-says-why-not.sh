@@ -85,6 +85,14 @@ larder umount mnt
 expect_fail "cannot write the list" \
 	bash -c "larder ls -o 'cache=$T/ls-cache,insecure' '$source' >&-"
 
+# a line of the configuration is named once
+printf '[a]\nmirror = /m\n[a]\n' > twice.conf
+expect_fail '^larder mount: twice.conf:3: there is another section \[a\]' \
+	larder mount -c twice.conf mnt
+printf '[../x]\n' > outside.conf
+expect_fail "^larder mount: outside.conf:1: '../x' cannot be the name" \
+	larder mount -c outside.conf mnt
+
 # typing errors
 expect_fail "did you mean 'mount'" larder moutn x y
 expect_fail "no command" larder frobnicate

@@ -309,21 +309,21 @@ static struct options *on_section(void *context, const char *name,
 {
 	struct cli *cli = context;
 
+	(void)where; /* the parser puts it before what is said here */
 	if (!dataset_name_valid(name)) {
-		err_set(err, EINVAL, "%s: '%s' cannot be the name of a dataset",
-			where, name);
+		err_set(err, EINVAL, "'%s' cannot be the name of a dataset",
+			name);
 		return NULL;
 	}
 	for (size_t i = 0; i < cli->datasets.count; i++) {
 		if (strcmp(cli->datasets.items[i]->name, name) == 0) {
-			err_set(err, EINVAL,
-				"%s: there is another section [%s]", where,
+			err_set(err, EINVAL, "there is another section [%s]",
 				name);
 			return NULL;
 		}
 	}
 	if (cli->datasets.count >= SECTIONS_MAX) {
-		err_set(err, E2BIG, "%s: too many sections", where);
+		err_set(err, E2BIG, "too many sections");
 		return NULL;
 	}
 	struct cli_dataset *dataset = cli_dataset_new(cli, name, err);
