@@ -118,7 +118,9 @@ static bool is_empty_directory(int fd)
 	}
 	while ((entry = readdir(dir)))
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-		    strcmp(entry->d_name, "lost+found"))
+		    strcmp(entry->d_name, "lost+found") &&
+		    /* the marker of a first publish that was killed */
+		    !starts_with(entry->d_name, ".tmp-"))
 			return false;
 	return true;
 }

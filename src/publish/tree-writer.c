@@ -32,9 +32,8 @@ struct tree_writer {
 	const struct tree_options *options;
 	struct catalog_writer *catalogs;
 	struct codec *codec;
-	struct blob_handle *blobs;   /* all that are alive */
-	struct blob_job *shared;     /* the shared blob that is open, or NULL */
-	struct blob_handle *current; /* of the file being added */
+	struct blob_handle *blobs; /* all that are alive */
+	struct blob_job *shared;   /* the shared blob that is open, or NULL */
 	struct recipe_record records[LIMIT_INLINE_CHUNKS];
 	struct err err; /* of the callbacks below, which have no place for it */
 };
@@ -107,7 +106,7 @@ static void free_blob(void *arg, struct blob_handle *blob)
 
 	/* One that is not done can only mean that the run has failed; the
 	 * pipeline may still hold it, and tree_write frees it. */
-	if (blob != tree->current && blob->is_done)
+	if (blob->is_done)
 		drop_blob(tree, blob);
 }
 
@@ -297,11 +296,7 @@ static int add_file(struct tree_writer *tree, const struct walk_entry *entry,
 		r = lay_file(tree, entry, &blob, &record->blob_offset, err);
 	if (r < 0)
 		return r;
-	/* The writer may close a catalog that uses the blob, and let go of
-	 * it, before it counts this use. */
-	tree->current = blob;
 	r = catalog_writer_file(tree->catalogs, record, blob);
-	tree->current = NULL;
 	if (r < 0)
 		return explain(tree, r, entry, err);
 	if (tree->shared && tree->shared->blob == blob &&

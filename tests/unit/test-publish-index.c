@@ -143,6 +143,20 @@ static void test_equal_tags_are_told_apart(void **state)
 	fixture_close(&f);
 }
 
+/* Nor for one that is in a pack. */
+static void test_equal_tags_of_stored_chunks(void **state)
+{
+	struct digest digest = digest_of(7);
+	struct fixture f;
+	uint32_t record;
+
+	fixture_open(&f, *state);
+	write_pack(&f, 0, 10);
+	digest.bytes[8] ^= 1;
+	assert_int_equal(chunk_index_claim(f.index, &digest, &record), 0);
+	fixture_close(&f);
+}
+
 static void test_stored_packs_are_found_again(void **state)
 {
 	struct fixture f;
@@ -285,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_claims),
 		TEST(test_equal_tags_are_told_apart),
+		TEST(test_equal_tags_of_stored_chunks),
 		TEST(test_stored_packs_are_found_again),
 		TEST(test_damaged_packs_are_left_out),
 		TEST(test_a_vanished_pack_is_a_miss),
