@@ -63,6 +63,8 @@ static void on_change(void *arg, struct dataset *dataset)
 {
 	struct fs *fs = arg;
 
+	if (!fs_enter(fs))
+		return;
 	for (size_t i = 1; i < fs->tree.dirs.count; i++) {
 		struct tree_dir *dir = &fs->tree.dirs.items[i];
 
@@ -72,6 +74,7 @@ static void on_change(void *arg, struct dataset *dataset)
 						 ino_make(0, dir->parent),
 						 dir->name, strlen(dir->name));
 	}
+	fs_leave(fs);
 	log_info("new snapshot dataset=%s", dataset_name(dataset));
 }
 

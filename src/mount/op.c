@@ -187,14 +187,26 @@ static void op_free(struct op *op)
 }
 
 /* Counted, so that the end can wait for those under way. */
+bool fs_enter(struct fs *fs)
+{
+	atomic_fetch_add(&fs->running_count, 1);
+	if (!atomic_load(&fs->is_closing))
+		return true;
+	fs_leave(fs);
+	return false;
+}
+
+void fs_leave(struct fs *fs)
+{
+	atomic_fetch_sub(&fs->running_count, 1);
+}
+
 static int op_run(struct op *op, struct err *err)
 {
-	int r = -ESHUTDOWN;
-
-	atomic_fetch_add(&op->fs->running_count, 1);
-	if (!atomic_load(&op->fs->is_closing))
-		r = op->run(op, err);
-	atomic_fetch_sub(&op->fs->running_count, 1);
+	if (!fs_enter(op->fs))
+		return -ESHUTDOWN;
+	int r = op->run(op, err);
+	fs_leave(op->fs);
 	return r;
 }
 

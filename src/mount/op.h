@@ -66,6 +66,10 @@ struct fs {
 	_Atomic unsigned running_count;
 };
 
+/* Between these two the tree and its slots stay; false: the end has come. */
+bool fs_enter(struct fs *fs);
+void fs_leave(struct fs *fs);
+
 int parking_init(struct parking *parking, struct err *err);
 void parking_release(struct parking *parking);
 /* Let go of watched requests whose thread was killed. True while there are

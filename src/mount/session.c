@@ -284,6 +284,17 @@ static void join(pthread_t thread)
 	} while (pthread_timedjoin_np(thread, NULL, &until) == ETIMEDOUT);
 }
 
+/* What the kernel still waits for, nobody will answer: let it go now, also the
+ * lock that an invalidation under way may want. The number stays taken, so
+ * that late answers go nowhere. */
+static void hang_up(struct session *session)
+{
+	_cleanup_close_ int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (nowhere >= 0 && session->mountpoint && session->fd >= 0)
+		dup3(nowhere, session->fd, O_CLOEXEC);
+}
+
 void session_stop(struct session *session)
 {
 	if (!session->fuse)
@@ -302,6 +313,8 @@ void session_stop(struct session *session)
 		join(session->threads[--session->thread_count]);
 	if (session->is_by_helper)
 		fuse_session_unmount(session->fuse);
+	else
+		hang_up(session);
 }
 
 void session_close(struct session *session)
