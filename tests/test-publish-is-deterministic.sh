@@ -38,6 +38,11 @@ cp -r tree/. other/part
 larder publish -n other other full > /dev/null 2>&1
 same full
 
+# Killed before the mirror's first file had its name.
+mkdir unnamed
+touch unnamed/.tmp-0123456789abcdef-1-0
+same unnamed
+
 # Killed at some moment, three times over.
 for delay in 0.05 0.2 0.5; do
 	larder publish -n set tree killed > /dev/null 2>&1 &
@@ -46,6 +51,6 @@ for delay in 0.05 0.2 0.5; do
 	wait $! 2> /dev/null || true
 done
 same killed
-for mirror in one eight level full killed; do
+for mirror in one eight level full unnamed killed; do
 	larder check "$mirror" > check || { cat check; fail "$mirror is bad"; }
 done
