@@ -13,20 +13,24 @@
 
 /* The callback hangs on the second record: by then both are written, and no
  * moment is left in which the chunk is neither in flight nor to be found. */
-int cache_blob_put_chunk(struct cache_blob *blob, uint64_t unit, uint64_t offset,
-			 const void *data, uint32_t length,
+int cache_blob_put_chunk(struct cache_blob *blob, uint64_t unit,
+			 uint64_t offset, const void *data, uint32_t length,
 			 const struct digest *chunk,
 			 void (*recorded)(void *arg), void *arg)
 {
-	struct record record = { .recorded = recorded, .arg = arg };
+	struct record record = {.recorded = recorded, .arg = arg};
 	int r = cache_blob_put(blob, unit, offset, data, length, NULL, NULL);
 
 	if (r < 0)
 		return r;
 	record.op = (struct index_op){
 		.kind = blob->is_unnamed ? INDEX_NOTHING : INDEX_CHUNK,
-		.id = blob->id, .gen = blob->gen, .unit = unit,
-		.offset = offset, .length = length, .chunk = *chunk,
+		.id = blob->id,
+		.gen = blob->gen,
+		.unit = unit,
+		.offset = offset,
+		.length = length,
+		.chunk = *chunk,
 	};
 	if (recorder_add(&blob->cache->recorder, &record) < 0 && recorded)
 		recorded(arg);
@@ -37,9 +41,12 @@ static void forget(struct cache *cache, const struct digest *chunk,
 		   uint64_t gen)
 {
 	struct record record = {
-		.op = {
-			.kind = INDEX_DROP_CHUNK, .gen = gen, .chunk = *chunk,
-		},
+		.op =
+			{
+				.kind = INDEX_DROP_CHUNK,
+				.gen = gen,
+				.chunk = *chunk,
+			},
 	};
 
 	if (!cache->is_readonly)

@@ -4,9 +4,9 @@
  * that readahead.c's answers become.
  *
  * The states are a fixed array indexed by the blob's id; two blobs in one
- * place take turns and lose a stream's memory, nothing else. The search for what is
- * missing runs behind, on the verify pool: the reader who caused it is not
- * kept. What the budget refuses is dropped and proposed again.
+ * place take turns and lose a stream's memory, nothing else. The search for
+ * what is missing runs behind, on the verify pool: the reader who caused it is
+ * not kept. What the budget refuses is dropped and proposed again.
  */
 #include <config.h>
 
@@ -69,12 +69,12 @@ static bool note(struct readaheads *all, const struct blob *blob,
 		memset(slot, 0, sizeof(*slot));
 		slot->blob = blob->id;
 	}
-	return readahead_note(&slot->state, start, end, blob->bytes,
-			      ret_start, ret_end);
+	return readahead_note(&slot->state, start, end, blob->bytes, ret_start,
+			      ret_end);
 }
 
-static void cut(struct readaheads *all, const struct blob *blob,
-		uint64_t until, uint64_t end)
+static void cut(struct readaheads *all, const struct blob *blob, uint64_t until,
+		uint64_t end)
 {
 	unsigned index = slot_of(blob);
 	struct ahead_slot *slot = &all->slots[index];
@@ -116,9 +116,8 @@ static bool fetch_ahead(struct ahead_task *ahead,
 		return true;
 	}
 	if (!ahead->job)
-		ahead->job = chunk_job_new(dataset, ahead->blob,
-					   &ahead->source, FETCH_READAHEAD,
-					   MISSING_MAX);
+		ahead->job = chunk_job_new(dataset, ahead->blob, &ahead->source,
+					   FETCH_READAHEAD, MISSING_MAX);
 	if (!ahead->job || !budget_try(node, &dataset->share, cost))
 		return false;
 	flight = flight_get(node->flights, &key, &is_new);
@@ -146,7 +145,7 @@ static bool is_here(const struct blob *blob, const struct recipe_page *page,
 /* Returns how far it got. */
 static uint64_t search(struct ahead_task *ahead)
 {
-	struct waiter unused = { 0 }; /* never parked */
+	struct waiter unused = {0}; /* never parked */
 	uint64_t at = ahead->start;
 
 	while (at < ahead->end) {
@@ -203,8 +202,7 @@ void readahead_after(struct dataset *dataset, struct blob *blob,
 
 	if (atomic_load_explicit(&blob->is_complete, memory_order_relaxed))
 		return;
-	if (!note(node->readaheads, blob, start, end, &ahead_start,
-		  &ahead_end))
+	if (!note(node->readaheads, blob, start, end, &ahead_start, &ahead_end))
 		return;
 	if (blob->cached && cache_blob_complete(blob->cached)) {
 		atomic_store(&blob->is_complete, true);

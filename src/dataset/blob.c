@@ -16,7 +16,8 @@
 #define LOG_MODULE "dataset"
 #include "base/log.h"
 
-#define OPEN_BLOB_BYTES 4096u /* descriptors, bitmaps: a guess for the table */
+#define OPEN_BLOB_BYTES 4096u /* descriptors, bitmaps: a guess for the table   \
+			       */
 
 static void free_blob(struct object *object)
 {
@@ -31,7 +32,7 @@ static void free_blob(struct object *object)
 
 static void open_cached(struct node *node, struct blob *blob)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	if (!node->cache)
@@ -70,12 +71,13 @@ static int load_chunks(struct dataset *dataset, const struct catalog *catalog,
 	if (info->kind == BLOB_INLINE) {
 		r = inline_page(catalog, info, &blob->inlined);
 		if (r < 0)
-			return err_set(err, EIO, "its list of chunks is broken");
+			return err_set(err, EIO,
+				       "its list of chunks is broken");
 		blob->chunk_count = blob->inlined->count;
 		bytes = blob->inlined->starts[blob->inlined->count];
 	} else {
-		r = recipe_object_get(dataset, &info->id, waiter,
-				      &blob->recipe, err);
+		r = recipe_object_get(dataset, &info->id, waiter, &blob->recipe,
+				      err);
 		if (r != 0)
 			return r;
 		blob->chunk_count = blob->recipe->recipe.chunk_count;
@@ -95,8 +97,7 @@ static void locate(const struct catalog_object *catalog,
 		*ret = (struct blob_source){
 			.places = catalog->object.key.digest,
 			.first_ordinal = info->inline_first,
-			.places_chunks =
-				catalog_inline_count(catalog->catalog),
+			.places_chunks = catalog_inline_count(catalog->catalog),
 		};
 	else
 		*ret = (struct blob_source){
@@ -106,11 +107,11 @@ static void locate(const struct catalog_object *catalog,
 }
 
 int blob_open(struct dataset *dataset, struct catalog_object *catalog,
-	     uint32_t index, struct waiter *waiter, struct blob **ret,
-	     struct blob_source *ret_source, struct err *err)
+	      uint32_t index, struct waiter *waiter, struct blob **ret,
+	      struct blob_source *ret_source, struct err *err)
 {
 	struct node *node = dataset->node;
-	struct object_key key = { .kind = OBJECT_BLOB };
+	struct object_key key = {.kind = OBJECT_BLOB};
 	struct catalog_blob info;
 	struct blob *blob;
 	int r;

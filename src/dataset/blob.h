@@ -4,27 +4,28 @@
 
 #include "dataset/objects.h"
 
-/* An open blob: its chunks, and its file in the cache. Shared by all readers. */
+/* An open blob: its chunks, and its file in the cache. Shared by all readers.
+ */
 struct blob {
 	struct object object;
 	struct digest id;
 	uint64_t bytes, chunk_count;
-	struct cache_blob *cached;    /* NULL: no cache, or it cannot be opened */
+	struct cache_blob *cached; /* NULL: no cache, or it cannot be opened */
 	struct recipe_object *recipe; /* NULL: inline */
 	struct recipe_page *inlined;
-	atomic_bool is_complete;      /* in the cache: nothing to fetch ahead */
+	atomic_bool is_complete; /* in the cache: nothing to fetch ahead */
 };
 
 /* Where a blob's chunks are listed on mirrors. */
 struct blob_source {
-	struct digest places;     /* name of the places file */
-	uint64_t first_ordinal;   /* of the blob's chunk 0 in it */
-	uint64_t places_chunks;   /* in the whole file; 0: unknown */
+	struct digest places;	/* name of the places file */
+	uint64_t first_ordinal; /* of the blob's chunk 0 in it */
+	uint64_t places_chunks; /* in the whole file; 0: unknown */
 };
 
 int blob_open(struct dataset *dataset, struct catalog_object *catalog,
-	     uint32_t index, struct waiter *waiter, struct blob **ret,
-	     struct blob_source *ret_source, struct err *err);
+	      uint32_t index, struct waiter *waiter, struct blob **ret,
+	      struct blob_source *ret_source, struct err *err);
 
 /* The page of chunks that holds blob byte offset. *ret_held: unref it when
  * done with the page; may be NULL. */

@@ -4,8 +4,8 @@
  *
  * A dataset may always use a small guaranteed part, and at most half of the
  * whole unless it is alone. What never waits for ever: if nothing of a
- * dataset is running, its next entry is admitted whatever the numbers say, since
- * all that is charged then is memory held by parked readers who may be
+ * dataset is running, its next entry is admitted whatever the numbers say,
+ * since all that is charged then is memory held by parked readers who may be
  * waiting for this very entry.
  */
 #include <config.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fetching chunks: claims, places, runs, requests, second tries. See the
- * states in chunk.h. A job belongs to whoever runs its current step; between steps it
- * belongs to what it waits for. No step waits.
+ * states in chunk.h. A job belongs to whoever runs its current step; between
+ * steps it belongs to what it waits for. No step waits.
  *
  * What came wrong, or is not where the places say, is asked for once more past
  * every cache, places included: a mirror that was packed anew is more
@@ -53,8 +53,7 @@ static void wake_job(struct waiter *waiter)
 
 struct chunk_job *chunk_job_new(struct dataset *dataset, struct blob *blob,
 				const struct blob_source *source,
-				enum fetch_priority priority,
-				uint32_t capacity)
+				enum fetch_priority priority, uint32_t capacity)
 {
 	struct chunk_job *job =
 		calloc(1, sizeof(*job) + capacity * sizeof(job->chunks[0]));
@@ -130,9 +129,8 @@ static void job_fail(struct chunk_job *job, int r, const struct err *err)
 static struct chunk_job *job_split(struct chunk_job *job, uint32_t first,
 				   uint32_t count)
 {
-	struct chunk_job *other =
-		chunk_job_new(job->dataset, job->blob, &job->source,
-			      job->priority, count);
+	struct chunk_job *other = chunk_job_new(
+		job->dataset, job->blob, &job->source, job->priority, count);
 
 	if (!other)
 		return NULL;
@@ -355,8 +353,8 @@ static void tell_progress(struct chunk_job *job)
 		cache_progress(job->node->cache, &job->chunks[i].digest);
 }
 
-static void request_progress(struct fetch_request *request,
-			     const uint8_t *body, size_t len)
+static void request_progress(struct fetch_request *request, const uint8_t *body,
+			     size_t len)
 {
 	struct chunk_job *job = request->arg;
 
@@ -376,8 +374,7 @@ static void request_done(struct fetch_request *request)
 
 	job->body = request->body;
 	request->body = NULL;
-	stats_add(job->node->stats, STAT_FETCHED_WIRE_BYTES,
-		  request->body_len);
+	stats_add(job->node->stats, STAT_FETCHED_WIRE_BYTES, request->body_len);
 	if (request->result >= 0)
 		hand_out(job, job->body, request->body_len);
 	chunk_job_settle(job);
@@ -456,7 +453,7 @@ static void sleep_then_place(struct chunk_job *job, uint32_t delay_ms)
 static int place_once(struct chunk_job *job)
 {
 	enum fetch_class class = FETCH_WRONG;
-	struct err err = { 0 };
+	struct err err = {0};
 	uint32_t delay_ms;
 	int r;
 

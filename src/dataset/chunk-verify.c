@@ -195,10 +195,11 @@ static void note_corrupt(const struct chunk_job *job,
 	char hex[DIGEST_HEX_MAX];
 
 	stats_add(job->node->stats, STAT_CHUNKS_CORRUPT, 1);
-	log_limited(1000,
-		    log_warning("corrupt chunk dataset=%s mirror=%s chunk=%.12s",
-				job->dataset->name, origin_name(mirror->origin),
-				digest_hex(&chunk->digest, hex)));
+	log_limited(
+		1000,
+		log_warning("corrupt chunk dataset=%s mirror=%s chunk=%.12s",
+			    job->dataset->name, origin_name(mirror->origin),
+			    digest_hex(&chunk->digest, hex)));
 }
 
 static void run_verify(struct task *task, struct worker *worker)

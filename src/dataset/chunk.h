@@ -24,7 +24,7 @@ struct job_chunk {
 	struct task task; /* first: verifies the frame */
 	struct chunk_job *job;
 	struct flight *flight; /* counted until it has ended */
-	uint64_t unit;         /* in the blob */
+	uint64_t unit;	       /* in the blob */
 	uint64_t ordinal;      /* in the places */
 	struct digest digest;
 	uint32_t length;
@@ -34,7 +34,7 @@ struct job_chunk {
 };
 
 struct chunk_job {
-	struct task task; /* first */
+	struct task task;	/* first */
 	struct chunk_job *next; /* foreign.c's list */
 	struct budget_entry entry;
 	struct timer timer;
@@ -45,9 +45,9 @@ struct chunk_job {
 	struct blob_source source;
 	enum fetch_priority priority;
 	struct tries tries;
-	int mirror; /* -1: to be chosen */
+	int mirror;		    /* -1: to be chosen */
 	bool is_fresh, is_uncached; /* the second try at a mirror */
-	uint32_t progress;          /* foreign.c: last seen, and when */
+	uint32_t progress;	    /* foreign.c: last seen, and when */
 	uint64_t progress_ms;
 
 	/* one request */
@@ -55,7 +55,7 @@ struct chunk_job {
 	char path[600];
 	uint64_t start; /* of the range in the pack */
 	uint8_t *body;
-	uint64_t told_ms; /* other processes, of progress */
+	uint64_t told_ms;    /* other processes, of progress */
 	atomic_uint pending; /* request and verifications */
 	atomic_bool is_short_of_memory;
 

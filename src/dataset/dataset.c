@@ -61,8 +61,7 @@ static int load_keys(struct dataset *dataset,
 	if (!dataset->keys)
 		return -ENOMEM;
 	for (size_t i = 0; i < options->key_count; i++) {
-		int r = load_key(options->key_files[i], &dataset->keys[i],
-				 err);
+		int r = load_key(options->key_files[i], &dataset->keys[i], err);
 
 		if (r < 0)
 			return r;
@@ -101,11 +100,10 @@ static int open_mirrors(struct dataset *dataset,
 	return r;
 }
 
-static int check_options(const struct dataset_options *options,
-			 struct err *err)
+static int check_options(const struct dataset_options *options, struct err *err)
 {
-	const char *remote = options->remote_name ? options->remote_name :
-						    options->name;
+	const char *remote =
+		options->remote_name ? options->remote_name : options->name;
 
 	if (!options->name || !options->name[0])
 		return err_set(err, EINVAL, "a dataset needs a name");
@@ -142,9 +140,8 @@ static struct dataset *dataset_new(struct node *node,
 	dataset->insecure = options->insecure;
 	dataset->refuse_expired = options->refuse_expired;
 	dataset->name = strdup(options->name);
-	dataset->remote_name = strdup(options->remote_name ?
-					      options->remote_name :
-					      options->name);
+	dataset->remote_name = strdup(
+		options->remote_name ? options->remote_name : options->name);
 	dataset->tag = options->tag ? strdup(options->tag) : NULL;
 	dataset_refresh_init(dataset);
 	if (!dataset->name || !dataset->remote_name ||
@@ -238,7 +235,7 @@ void dataset_on_change(struct dataset *dataset,
 void dataset_info(struct dataset *dataset, struct dataset_info *ret)
 {
 	scoped_lock(&dataset->lock);
-	*ret = (struct dataset_info){ .state = dataset->state };
+	*ret = (struct dataset_info){.state = dataset->state};
 	snprintf(ret->reason, sizeof(ret->reason), "%s", dataset->reason);
 	if (!dataset->current)
 		return;

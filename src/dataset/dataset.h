@@ -52,28 +52,30 @@ void waiter_block(struct blocking_waiter *waiter);
 void blocking_waiter_free(struct blocking_waiter *waiter);
 
 struct node_options {
-	const char *cache_dir;       /* NULL: no cache, everything from memory */
+	const char *cache_dir; /* NULL: no cache, everything from memory */
 	uint64_t cache_limit_bytes, cache_min_free_bytes;
-	uint64_t buffer_bytes;       /* 0: 256 MiB; bytes in flight and catalogs in memory */
-	uint32_t timeout_ms;         /* 0: 30,000; a reader's budget */
-	uint32_t refresh_ms;         /* 0: 60,000; how often heads are looked at */
+	uint64_t buffer_bytes; /* 0: 256 MiB; bytes in flight and catalogs in
+				  memory */
+	uint32_t timeout_ms;   /* 0: 30,000; a reader's budget */
+	uint32_t refresh_ms;   /* 0: 60,000; how often heads are looked at */
 	const char *proxy, *ca_file;
 };
-int node_open(const struct node_options *options, struct node **ret, struct err *err);
+int node_open(const struct node_options *options, struct node **ret,
+	      struct err *err);
 /* Wakes parked waiters with -ESHUTDOWN first. Waiters, read results and
  * snapshots must be released by then, at the latest by what wake() does. */
 void node_close(struct node *node);
 struct cache *node_cache(struct node *node);
 
 struct dataset_options {
-	const char *name;            /* as shown to users */
-	const char *remote_name;     /* on the mirror; NULL: name */
-	const char *tag;             /* NULL: current head */
-	const char *const *mirrors;  /* tried in order */
+	const char *name;	    /* as shown to users */
+	const char *remote_name;    /* on the mirror; NULL: name */
+	const char *tag;	    /* NULL: current head */
+	const char *const *mirrors; /* tried in order */
 	size_t mirror_count;
 	const char *const *key_files; /* trusted public keys */
 	size_t key_count;
-	bool insecure;               /* accept an unsigned mirror */
+	bool insecure; /* accept an unsigned mirror */
 	bool refuse_expired;
 };
 /* Makes no request: a dataset is opened at its first use. Fails only for
@@ -83,12 +85,13 @@ int dataset_add(struct node *node, const struct dataset_options *options,
 const char *dataset_name(const struct dataset *dataset);
 
 /* The current snapshot, counted for the caller. The first call fetches the
- * head (or takes the cached one when no mirror answers). A failure is remembered for
- * 1 s so that storms cost nothing. */
-int dataset_current(struct dataset *dataset, struct waiter *waiter, struct snapshot **ret,
-		    struct err *err);
+ * head (or takes the cached one when no mirror answers). A failure is
+ * remembered for 1 s so that storms cost nothing. */
+int dataset_current(struct dataset *dataset, struct waiter *waiter,
+		    struct snapshot **ret, struct err *err);
 /* Called on a node thread when a refresh found another snapshot. */
-void dataset_on_change(struct dataset *dataset, void (*changed)(void *arg, struct dataset *dataset),
+void dataset_on_change(struct dataset *dataset,
+		       void (*changed)(void *arg, struct dataset *dataset),
 		       void *arg);
 
 enum dataset_state { DATASET_COLD, DATASET_OK, DATASET_STALE, DATASET_FAILED };
@@ -123,36 +126,40 @@ struct entry_attr {
 /* All of these: 0, DATASET_PARKED, or a negative errno with err. The root
  * directory is number 0. -ENOENT only from a verified catalog that lacks the
  * name; a number that no catalog has is -ESTALE. */
-int snapshot_getattr(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
-		     struct entry_attr *ret, struct err *err);
-int snapshot_lookup(struct snapshot *snapshot, uint64_t dir, const char *name, size_t name_len,
-		    struct waiter *waiter, struct entry_attr *ret, struct err *err);
+int snapshot_getattr(struct snapshot *snapshot, uint64_t number,
+		     struct waiter *waiter, struct entry_attr *ret,
+		     struct err *err);
+int snapshot_lookup(struct snapshot *snapshot, uint64_t dir, const char *name,
+		    size_t name_len, struct waiter *waiter,
+		    struct entry_attr *ret, struct err *err);
 /* "a/b/c", "" or "/" the root; no symlinks followed. */
-int snapshot_resolve(struct snapshot *snapshot, const char *path, struct waiter *waiter,
-		     struct entry_attr *ret, struct err *err);
+int snapshot_resolve(struct snapshot *snapshot, const char *path,
+		     struct waiter *waiter, struct entry_attr *ret,
+		     struct err *err);
 /* The number of dir's parent (the root's is the root). */
-int snapshot_parent(struct snapshot *snapshot, uint64_t dir, struct waiter *waiter,
-		    uint64_t *ret, struct err *err);
+int snapshot_parent(struct snapshot *snapshot, uint64_t dir,
+		    struct waiter *waiter, uint64_t *ret, struct err *err);
 /*
  * Calls each(arg, name, name_len, attr, index) for names from position `index`
- * on (0 is the first name), until it returns false or the end. Parks only before
- * the first call of each: a part that is not here ends the listing early
+ * on (0 is the first name), until it returns false or the end. Parks only
+ * before the first call of each: a part that is not here ends the listing early
  * instead, and the caller asks again from where it stopped. *ret_end: no
  * names are left.
  */
-int snapshot_list(struct snapshot *snapshot, uint64_t dir, uint64_t index, struct waiter *waiter,
+int snapshot_list(struct snapshot *snapshot, uint64_t dir, uint64_t index,
+		  struct waiter *waiter,
 		  bool (*each)(void *arg, const char *name, size_t name_len,
 			       const struct entry_attr *attr, uint64_t index),
 		  void *arg, bool *ret_end, struct err *err);
 /* Target or reason; NUL-terminated, malloc. */
-int snapshot_readlink(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
-		      char **ret, struct err *err);
+int snapshot_readlink(struct snapshot *snapshot, uint64_t number,
+		      struct waiter *waiter, char **ret, struct err *err);
 
 /* Pieces of a read, in order. */
 struct read_piece {
-	int fd;              /* >= 0: bytes at fd_offset of this descriptor */
+	int fd; /* >= 0: bytes at fd_offset of this descriptor */
 	uint64_t fd_offset;
-	const void *memory;  /* fd < 0: bytes here */
+	const void *memory; /* fd < 0: bytes here */
 	size_t len;
 };
 #define READ_PIECES_MAX 64
@@ -164,30 +171,36 @@ struct read_result {
 	unsigned held_count;
 };
 /*
- * At most 8 MiB a call; otherwise short only at the end of the file, where it is 0 bytes.
- * -EIO and the reason: a hole, and bytes that no mirror has or has right;
- * -ETIMEDOUT: mirrors are silent; -EACCES: withdrawn (a tombstone, which is
- * refused at open and here), or every mirror refuses us; -ENOTSUP: by reference, not
- * yet; -EISDIR, -EINVAL: no file. Never -ENOENT. err names file and mirrors.
+ * At most 8 MiB a call; otherwise short only at the end of the file, where it
+ * is 0 bytes. -EIO and the reason: a hole, and bytes that no mirror has or has
+ * right; -ETIMEDOUT: mirrors are silent; -EACCES: withdrawn (a tombstone, which
+ * is refused at open and here), or every mirror refuses us; -ENOTSUP: by
+ * reference, not yet; -EISDIR, -EINVAL: no file. Never -ENOENT. err names file
+ * and mirrors.
  */
-int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset, size_t len,
-		  struct waiter *waiter, struct read_result *ret, struct err *err);
+int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
+		  size_t len, struct waiter *waiter, struct read_result *ret,
+		  struct err *err);
 void read_result_release(struct read_result *result);
 
 /*
  * user.* as stored, and of our own: user.larder.snapshot, .source; of files
- * also .sha256 (if known), .cached (bytes), .state (cold, partial, complete) and .error
- * (while the last read failed). list: NUL-separated names, malloc. -ENODATA.
+ * also .sha256 (if known), .cached (bytes), .state (cold, partial, complete)
+ * and .error (while the last read failed). list: NUL-separated names, malloc.
+ * -ENODATA.
  */
-int snapshot_xattr_get(struct snapshot *snapshot, uint64_t number, const char *name,
-		       struct waiter *waiter, void **ret, size_t *ret_len, struct err *err);
-int snapshot_xattr_list(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
-			char **ret, size_t *ret_len, struct err *err);
+int snapshot_xattr_get(struct snapshot *snapshot, uint64_t number,
+		       const char *name, struct waiter *waiter, void **ret,
+		       size_t *ret_len, struct err *err);
+int snapshot_xattr_list(struct snapshot *snapshot, uint64_t number,
+			struct waiter *waiter, char **ret, size_t *ret_len,
+			struct err *err);
 
 /* Counters of this node since its start. */
 struct node_stats {
 	uint64_t read_bytes, read_cache_bytes, read_fetched_bytes;
-	uint64_t fetched_wire_bytes, fetched_plain_bytes, chunks_verified, chunks_corrupt;
+	uint64_t fetched_wire_bytes, fetched_plain_bytes, chunks_verified,
+		chunks_corrupt;
 	uint64_t waits, wait_ms_total, flights_joined, flights_overtaken;
 };
 void node_stats(struct node *node, struct node_stats *ret);

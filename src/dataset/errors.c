@@ -51,8 +51,8 @@ void file_error_clear(struct snapshot *snapshot, uint64_t number)
 	struct dataset *dataset = snapshot->dataset;
 	struct file_error *error;
 
-	if (atomic_load_explicit(&dataset->error_count,
-				 memory_order_relaxed) == 0)
+	if (atomic_load_explicit(&dataset->error_count, memory_order_relaxed) ==
+	    0)
 		return;
 	scoped_lock(&dataset->lock);
 	error = find(snapshot, number);

@@ -139,9 +139,8 @@ static struct flight *retire(struct flight_shard *shard, struct flight *flight)
 	return flight;
 }
 
-static struct flight *get(struct flights *flights,
-			  const struct object_key *key, bool may_make,
-			  bool *ret_is_new)
+static struct flight *get(struct flights *flights, const struct object_key *key,
+			  bool may_make, bool *ret_is_new)
 {
 	struct flight_shard *shard = shard_of(flights, key);
 	struct flight *flight, *retired = NULL;
@@ -163,8 +162,8 @@ static struct flight *get(struct flights *flights,
 	return flight;
 }
 
-struct flight *flight_get(struct flights *flights,
-			  const struct object_key *key, bool *ret_is_new)
+struct flight *flight_get(struct flights *flights, const struct object_key *key,
+			  bool *ret_is_new)
 {
 	return get(flights, key, true, ret_is_new);
 }

@@ -23,9 +23,9 @@ struct waiter;
  *      +--flight_finish(-errno)--> FAILED  remembered for a second
  *
  * Everything that knows a flight counts a reference: the job that works on
- * it, the waiters that hold it (so its bytes outlive the call that asked), the reads
- * that return its memory, the cache's pending record. The last one frees it.
- * A flight is found by its key as long as it lives.
+ * it, the waiters that hold it (so its bytes outlive the call that asked), the
+ * reads that return its memory, the cache's pending record. The last one frees
+ * it. A flight is found by its key as long as it lives.
  */
 enum flight_state { FLIGHT_RUNNING, FLIGHT_DONE, FLIGHT_FAILED };
 
@@ -50,15 +50,16 @@ struct flight {
 	struct flight *next; /* bucket; guarded by the shard */
 	bool is_listed;
 
-	atomic_int state; /* enum flight_state, written under the shard's lock */
+	atomic_int
+		state; /* enum flight_state, written under the shard's lock */
 	/* written before state leaves RUNNING, constant afterwards */
 	int result;
 	int class; /* enum fetch_class of a failure */
 	struct err err;
 	uint64_t ended_ms;
 	struct object *object; /* what came; NULL for chunks */
-	uint8_t *plain;        /* chunk: what came; NULL when the cache has it */
-	uint32_t length;       /* chunk: set by the maker */
+	uint8_t *plain;	 /* chunk: what came; NULL when the cache has it */
+	uint32_t length; /* chunk: set by the maker */
 
 	/* guarded by the shard's lock */
 	struct park_node *parked;
@@ -68,9 +69,9 @@ struct flight {
 
 	struct dataset *dataset; /* of the maker: pays the budget */
 	uint64_t charged_bytes;
-	atomic_uint puts; /* not yet recorded, and one for the verifier */
+	atomic_uint puts;	/* not yet recorded, and one for the verifier */
 	atomic_bool is_claimed; /* for other processes */
-	bool is_recent;         /* guarded by recent.c */
+	bool is_recent;		/* guarded by recent.c */
 	struct flight *next_recent;
 	bool is_remembered; /* the table's reference on a failed flight */
 };
@@ -90,7 +91,8 @@ uint64_t flights_count(struct flights *flights);
 struct flight *flight_get(struct flights *flights, const struct object_key *key,
 			  bool *ret_is_new);
 /* As flight_get, but never makes one. */
-struct flight *flight_find(struct flights *flights, const struct object_key *key);
+struct flight *flight_find(struct flights *flights,
+			   const struct object_key *key);
 struct flight *flight_ref(struct flight *flight);
 void flight_unref(struct flight *flight);
 

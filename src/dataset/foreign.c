@@ -47,8 +47,8 @@ static bool take_claim(struct chunk_job *job)
 
 static bool is_stuck(struct chunk_job *job, uint64_t now)
 {
-	uint32_t progress = cache_progress_read(job->node->cache,
-						&job->chunks[0].digest);
+	uint32_t progress =
+		cache_progress_read(job->node->cache, &job->chunks[0].digest);
 
 	if (progress != job->progress || job->progress_ms == 0) {
 		job->progress = progress;
@@ -101,7 +101,7 @@ static void give_back(struct foreign *foreign, struct chunk_job *jobs)
 static void *foreign_thread(void *arg)
 {
 	struct foreign *foreign = arg;
-	const struct timespec pause = { .tv_nsec = LOOK_PAUSE_MS * 1000000 };
+	const struct timespec pause = {.tv_nsec = LOOK_PAUSE_MS * 1000000};
 	struct chunk_job *jobs;
 
 	while ((jobs = take_jobs(foreign))) {

@@ -52,10 +52,10 @@ struct head_job {
 	struct fetch_request request;
 	char path[SOURCE_PATH_MAX];
 
-	bool has_cached;    /* the last good head, or the current one */
+	bool has_cached; /* the last good head, or the current one */
 	struct head cached;
 	struct head offered;
-	uint8_t *text;      /* of offered */
+	uint8_t *text; /* of offered */
 	size_t text_len;
 	struct snapshot *snapshot; /* of offered */
 };
@@ -124,8 +124,7 @@ static bool install(struct dataset *dataset, struct snapshot *snapshot,
 
 	pthread_mutex_lock(&dataset->lock);
 	is_change = dataset->current &&
-		    !digest_equal(&dataset->current->digest,
-				  &snapshot->digest);
+		    !digest_equal(&dataset->current->digest, &snapshot->digest);
 	if (!dataset->current || is_change) {
 		old = dataset->current;
 		dataset->current = snapshot_ref(snapshot);
@@ -269,13 +268,12 @@ static void start_request(struct head_job *job, bool asks_marker)
 	if (asks_marker)
 		snprintf(job->path, sizeof(job->path), "%s", MIRROR_MARKER);
 	else
-		mirror_head_path(dataset->remote_name, dataset->tag,
-				 job->path);
+		mirror_head_path(dataset->remote_name, dataset->tag, job->path);
 	job->request = (struct fetch_request){
 		.origin = dataset->mirrors[job->mirror].origin,
 		.path = job->path,
-		.limit_bytes = asks_marker ? MARKER_BYTES_MAX :
-					     LIMIT_HEAD_BYTES,
+		.limit_bytes =
+			asks_marker ? MARKER_BYTES_MAX : LIMIT_HEAD_BYTES,
 		.priority = FETCH_DEMAND,
 		.deadline_ms = job->tries.give_up_ms,
 		.no_cache = true, /* of all files heads alone change */
@@ -302,15 +300,16 @@ static void run_ask(struct task *task, struct worker *worker)
 {
 	struct head_job *job = (struct head_job *)task;
 	uint32_t delay_ms = 0;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r = tries_next(&job->tries, &job->mirror, &delay_ms, &err);
 
 	(void)worker;
 	if (r == 0) {
 		job->has_no_marker = false;
-		start_request(job, !atomic_load(&job->dataset
-							 ->mirrors[job->mirror]
-							 .is_marked));
+		start_request(
+			job,
+			!atomic_load(
+				&job->dataset->mirrors[job->mirror].is_marked));
 	} else if (r != -EAGAIN) {
 		job_fall_back(job, r, &err);
 	} else if (job->has_cached) {
@@ -333,9 +332,9 @@ static void next_mirror(struct head_job *job, enum fetch_class class,
 {
 	char all[200];
 
-	(is_noted ? tries_record : tries_note)(
-		&job->tries, job->mirror, class, text,
-		job->request.retry_after_ms);
+	(is_noted ? tries_record : tries_note)(&job->tries, job->mirror, class,
+					       text,
+					       job->request.retry_after_ms);
 	tries_text(&job->tries, all, sizeof(all));
 	flight_trouble(job->flight, all);
 	run_ask(&job->task, NULL);
@@ -345,7 +344,7 @@ static void answer_marker(struct head_job *job, const void *body, size_t len)
 {
 	struct mirror *mirror = &job->dataset->mirrors[job->mirror];
 	struct fetch_request *request = &job->request;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	if (request->result < 0 && request->class != FETCH_ABSENT) {
@@ -384,20 +383,19 @@ static int judge(struct head_job *job, enum fetch_class *ret_class,
 	r = head_accept(&job->offered, job->has_cached ? &job->cached : NULL,
 			name, wall_seconds(), err);
 	if (r == 0 && dataset_head_refused(dataset, &job->offered))
-		r = err_set(err, EKEYEXPIRED, "head of '%s' has expired",
-			    name);
+		r = err_set(err, EKEYEXPIRED, "head of '%s' has expired", name);
 	return r;
 }
 
 static void answer_head(struct head_job *job)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	enum fetch_class class;
 	int r = judge(job, &class, &err);
 
 	if (r == 0) {
-		origin_note(job->dataset->mirrors[job->mirror].origin,
-			    FETCH_OK, now_ms());
+		origin_note(job->dataset->mirrors[job->mirror].origin, FETCH_OK,
+			    now_ms());
 		job->snapshot = snapshot_new(job->dataset, &job->offered);
 		if (job->snapshot)
 			job_next(job, run_catalog);
@@ -428,8 +426,9 @@ static void run_answer(struct task *task, struct worker *worker)
 	}
 	if (request->class == FETCH_ABSENT)
 		next_mirror(job, FETCH_ABSENT,
-			    job->has_no_marker ? "no larder mirror there" :
-						 "no such dataset there",
+			    job->has_no_marker	? "no larder mirror there" :
+			    job->dataset->tag	? "no such tag there" :
+						  "no such dataset there",
 			    false);
 	else
 		next_mirror(job, request->class, request->err.text, false);
@@ -447,7 +446,7 @@ static void wake_job(struct waiter *waiter)
 static void run_catalog(struct task *task, struct worker *worker)
 {
 	struct head_job *job = (struct head_job *)task;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	(void)worker;

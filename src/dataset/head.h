@@ -10,8 +10,10 @@ void dataset_refresh_init(struct dataset *dataset);
 /* Under which the cache keeps the last good head; malloc, NULL on ENOMEM. */
 char *dataset_head_key(const struct dataset *dataset);
 /* Expired, and the dataset refuses that. */
-bool dataset_head_refused(const struct dataset *dataset, const struct head *head);
+bool dataset_head_refused(const struct dataset *dataset,
+			  const struct head *head);
 /* The current snapshot, counted; -EAGAIN: not opened yet. */
-int dataset_current_now(struct dataset *dataset, struct snapshot **ret, struct err *err);
+int dataset_current_now(struct dataset *dataset, struct snapshot **ret,
+			struct err *err);
 
 #endif

@@ -171,10 +171,10 @@ int node_open(const struct node_options *options, struct node **ret,
 		return -ENOMEM;
 	pthread_mutex_init(&node->gate, NULL);
 	pthread_mutex_init(&node->datasets_lock, NULL);
-	node->timeout_ms = options->timeout_ms ? options->timeout_ms :
-						 TIMEOUT_MS;
-	node->refresh_ms = options->refresh_ms ? options->refresh_ms :
-						 REFRESH_MS;
+	node->timeout_ms =
+		options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;
+	node->refresh_ms =
+		options->refresh_ms ? options->refresh_ms : REFRESH_MS;
 	r = make_memory(node, options->buffer_bytes);
 	if (r == 0)
 		r = open_cache(node, options, err);
@@ -194,7 +194,7 @@ int node_open(const struct node_options *options, struct node **ret,
  * still holds flights after all that time. */
 static bool drain(struct node *node)
 {
-	const struct timespec pause = { .tv_nsec = 1000000 };
+	const struct timespec pause = {.tv_nsec = 1000000};
 	uint64_t until = now_ms() + CLOSE_WAIT_MS;
 
 	while (atomic_load(&node->jobs) > 0)

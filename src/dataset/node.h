@@ -115,11 +115,14 @@ bool node_fetch(struct node *node, struct fetch_request *request);
 /* Makes a snapshot of a head (head.c uses it). NULL on ENOMEM. */
 struct snapshot *snapshot_new(struct dataset *dataset, const struct head *head);
 /* The root catalog is here, or what is missing. */
-int snapshot_load(struct snapshot *snapshot, struct waiter *waiter, struct err *err);
+int snapshot_load(struct snapshot *snapshot, struct waiter *waiter,
+		  struct err *err);
 
 /* The last failure of a file, for its error attribute (errors.c). */
-void file_error_note(struct snapshot *snapshot, uint64_t number, const char *text);
+void file_error_note(struct snapshot *snapshot, uint64_t number,
+		     const char *text);
 void file_error_clear(struct snapshot *snapshot, uint64_t number);
-bool file_error_read(struct snapshot *snapshot, uint64_t number, char *text, size_t size);
+bool file_error_read(struct snapshot *snapshot, uint64_t number, char *text,
+		     size_t size);
 
 #endif

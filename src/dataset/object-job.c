@@ -70,10 +70,10 @@ static void keep(struct object_job *job, struct object *object,
 		 const uint8_t *data, size_t len)
 {
 	if (data && job->node->cache)
-		(void)cache_object_put(job->node->cache,
-				       (enum cache_object_kind)
-					       job->want.cache_kind,
-				       &job->want.cache_name, data, len);
+		(void)cache_object_put(
+			job->node->cache,
+			(enum cache_object_kind)job->want.cache_kind,
+			&job->want.cache_name, data, len);
 	table_put(job->want.table, object);
 }
 
@@ -167,7 +167,7 @@ static void run_ask(struct task *task, struct worker *worker)
 {
 	struct object_job *job = (struct object_job *)task;
 	uint32_t delay_ms = 0;
-	struct err err = { 0 };
+	struct err err = {0};
 	int r;
 
 	(void)worker;

@@ -164,11 +164,11 @@ static void shrink(struct table *table, unsigned start)
 			pthread_mutex_lock(&shard->lock);
 			object = shard->oldest;
 			if (object)
-				object = take(
-					table, shard,
-					find(shard,
-					     object_key_hash(&object->key),
-					     &object->key));
+				object =
+					take(table, shard,
+					     find(shard,
+						  object_key_hash(&object->key),
+						  &object->key));
 			pthread_mutex_unlock(&shard->lock);
 			if (!object)
 				break;
@@ -246,11 +246,11 @@ void table_free(struct table *table)
 		struct shard *shard = &table->shards[i];
 
 		while (shard->oldest)
-			object_unref(take(
-				table, shard,
-				find(shard,
-				     object_key_hash(&shard->oldest->key),
-				     &shard->oldest->key)));
+			object_unref(
+				take(table, shard,
+				     find(shard,
+					  object_key_hash(&shard->oldest->key),
+					  &shard->oldest->key)));
 		pthread_mutex_destroy(&shard->lock);
 	}
 	free(table);

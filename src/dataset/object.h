@@ -52,8 +52,8 @@ struct object {
 	struct object_key key;
 	size_t cost_bytes;
 	/* the table's, guarded by the shard's lock */
-	struct object *next;            /* in the bucket */
-	struct object *newer, *older;   /* by last use */
+	struct object *next;	      /* in the bucket */
+	struct object *newer, *older; /* by last use */
 	_Bool is_listed;
 };
 

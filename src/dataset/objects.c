@@ -31,8 +31,8 @@ static int open_frame(const struct object_want *want, struct codec *codec,
 	if (!codec)
 		return -ENOMEM;
 	buf_init(ret_plain, limit_bytes);
-	r = codec_open_object(codec, data, len, limit_bytes,
-			      &want->key.digest, ret_plain);
+	r = codec_open_object(codec, data, len, limit_bytes, &want->key.digest,
+			      ret_plain);
 	if (r < 0) {
 		buf_release(ret_plain);
 		*ret_is_wrong = r != -ENOMEM;
@@ -55,8 +55,8 @@ static int parse_catalog(const struct object_want *want, struct codec *codec,
 {
 	_cleanup_free_ struct catalog_object *catalog =
 		calloc(1, sizeof(*catalog));
-	size_t limit = want->plain_bytes ? want->plain_bytes :
-					   LIMIT_CATALOG_BYTES;
+	size_t limit =
+		want->plain_bytes ? want->plain_bytes : LIMIT_CATALOG_BYTES;
 	size_t plain_len;
 	struct buf plain;
 	int r;
@@ -83,7 +83,7 @@ int catalog_object_get(struct dataset *dataset, const struct digest *digest,
 		       struct catalog_object **ret, struct err *err)
 {
 	struct object_want want = {
-		.key = { .kind = OBJECT_CATALOG, .digest = *digest },
+		.key = {.kind = OBJECT_CATALOG, .digest = *digest},
 		.flight_salt = dataset->salt,
 		.table = dataset->node->catalogs,
 		.dataset = dataset,
@@ -153,7 +153,7 @@ int recipe_object_get(struct dataset *dataset, const struct digest *digest,
 		      struct err *err)
 {
 	struct object_want want = {
-		.key = { .kind = OBJECT_RECIPE, .digest = *digest },
+		.key = {.kind = OBJECT_RECIPE, .digest = *digest},
 		.flight_salt = dataset->salt,
 		.table = dataset->node->pages,
 		.dataset = dataset,
@@ -212,7 +212,7 @@ int page_object_get(struct dataset *dataset, struct recipe_object *recipe,
 {
 	uint64_t salt = object_key_hash(&recipe->object.key) + page;
 	struct object_want want = {
-		.key = { .kind = OBJECT_RECIPE_PAGE, .salt = salt },
+		.key = {.kind = OBJECT_RECIPE_PAGE, .salt = salt},
 		.flight_salt = salt ^ dataset->salt,
 		.table = dataset->node->pages,
 		.dataset = dataset,

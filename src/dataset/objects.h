@@ -50,17 +50,17 @@ struct object_want {
 	uint64_t flight_salt;
 	struct table *table;
 	struct dataset *dataset;
-	int mirror;            /* the only one, or -1 */
-	bool is_fresh;         /* past every cache */
-	bool is_places;        /* below places/, else objects/ */
-	int cache_kind;        /* enum cache_object_kind */
+	int mirror;	/* the only one, or -1 */
+	bool is_fresh;	/* past every cache */
+	bool is_places; /* below places/, else objects/ */
+	int cache_kind; /* enum cache_object_kind */
 	struct digest cache_name;
 	uint64_t offset, length; /* range; length 0: the whole */
-	size_t limit_bytes;      /* of what is stored */
+	size_t limit_bytes;	 /* of what is stored */
 	/* for parse: the recipe or places it is a page of, counted */
 	struct object *parent;
 	uint32_t page;
-	uint64_t plain_bytes;  /* 0: unknown */
+	uint64_t plain_bytes; /* 0: unknown */
 	/* Bytes as stored to an object. *ret_is_wrong: the bytes are not what
 	 * was asked for, another mirror may have better ones. */
 	int (*parse)(const struct object_want *want, struct codec *codec,
@@ -95,8 +95,8 @@ struct chunk_place {
 };
 int place_get(struct dataset *dataset, int mirror, const struct digest *name,
 	      uint64_t chunk_count, uint64_t ordinal, bool is_fresh,
-	      struct waiter *waiter, struct chunk_place *ret, enum fetch_class *ret_class,
-	      struct err *err);
+	      struct waiter *waiter, struct chunk_place *ret,
+	      enum fetch_class *ret_class, struct err *err);
 /* Forget a places file, here and on the disk. A place_get with is_fresh then
  * asks the mirror, past any cache in between. */
 void places_forget(struct dataset *dataset, int mirror,

@@ -160,10 +160,9 @@ static struct object_want want_part(struct dataset *dataset, int index,
 {
 	struct mirror *mirror = &dataset->mirrors[index];
 	struct object_want want = {
-		.key = { .kind = part >= 0 ? OBJECT_PLACES_PAGE :
-					     OBJECT_PLACES,
-			 .digest = *name,
-			 .salt = part_salt(mirror, part) },
+		.key = {.kind = part >= 0 ? OBJECT_PLACES_PAGE : OBJECT_PLACES,
+			.digest = *name,
+			.salt = part_salt(mirror, part)},
 		.table = dataset->node->pages,
 		.dataset = dataset,
 		.mirror = index,
@@ -207,8 +206,7 @@ static int get_head(struct dataset *dataset, int mirror,
 	want.length = ((struct places_object *)fixed)->len;
 	want.limit_bytes = want.length;
 	object_unref(fixed);
-	return object_get(&want, waiter, (struct object **)ret, ret_class,
-			  err);
+	return object_get(&want, waiter, (struct object **)ret, ret_class, err);
 }
 
 static int get_page(struct dataset *dataset, int mirror,
@@ -237,8 +235,8 @@ static int get_page(struct dataset *dataset, int mirror,
 		return 0;
 	if (offset > places->len || len > places->len - offset)
 		return err_set(err, EBADMSG, "places file cut short");
-	r = page_object_new(places, page, &want.key, places->data + offset,
-			    len, (struct object **)ret, err);
+	r = page_object_new(places, page, &want.key, places->data + offset, len,
+			    (struct object **)ret, err);
 	if (r == 0)
 		table_put(want.table, &(*ret)->object);
 	return r;
@@ -293,7 +291,9 @@ void places_forget(struct dataset *dataset, int mirror,
 		   const struct digest *name, uint64_t ordinal)
 {
 	const int64_t parts[] = {
-		PART_WHOLE, PART_FIXED, PART_HEAD,
+		PART_WHOLE,
+		PART_FIXED,
+		PART_HEAD,
 		(int64_t)(ordinal / LIMIT_RECIPE_PAGE_RECORDS),
 	};
 
@@ -304,7 +304,6 @@ void places_forget(struct dataset *dataset, int mirror,
 		table_drop(want.table, &want.key);
 		if (dataset->node->cache)
 			(void)cache_object_drop(dataset->node->cache,
-						CACHE_PLACES,
-						&want.cache_name);
+						CACHE_PLACES, &want.cache_name);
 	}
 }

@@ -48,7 +48,7 @@ static unsigned class_of(size_t len)
 	unsigned class = 0;
 
 	while ((size_t)1 << (SMALL_SHIFT + class) < len)
-		class++;
+		class ++;
 	return class;
 }
 
@@ -112,7 +112,7 @@ void pool_put(struct pool *pool, uint8_t *data, size_t len)
 
 void pool_trim(struct pool *pool)
 {
-	for (unsigned class = 1; class < CLASSES; class++) {
+	for (unsigned class = 1; class < CLASSES; class ++) {
 		struct pool_buffer *buffer;
 
 		while ((buffer = take_idle(pool, class)))

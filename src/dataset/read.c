@@ -92,7 +92,7 @@ static int copy_pieces(const struct read_result *result, uint8_t *to)
 static int gather(struct reading *reading)
 {
 	struct read_result *result = reading->result;
-	struct object_key key = { 0 };
+	struct object_key key = {0};
 	struct gathered *gathered;
 	size_t len = result->len;
 	int r;
@@ -151,12 +151,12 @@ static int add_file(struct reading *reading, int fd, uint64_t fd_offset,
 		    size_t len)
 {
 	struct read_result *result = reading->result;
-	struct read_piece *last = result->count ?
-					  &result->pieces[result->count - 1] :
-					  NULL;
+	struct read_piece *last =
+		result->count ? &result->pieces[result->count - 1] : NULL;
 	int r;
 
-	if (last && last->fd == fd && last->fd_offset + last->len == fd_offset) {
+	if (last && last->fd == fd &&
+	    last->fd_offset + last->len == fd_offset) {
 		last->len += len;
 		result->len += len;
 		return 0;
@@ -402,8 +402,8 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 	r = check_entry(&entry, offset, reading->err);
 	if (r == 0)
 		r = blob_open(reading->dataset, part.object, entry.blob,
-			     reading->waiter, &reading->blob, &reading->source,
-			     reading->err);
+			      reading->waiter, &reading->blob, &reading->source,
+			      reading->err);
 	else if (r == 1)
 		r = 0;
 	if (r != 0 || !reading->blob) {
@@ -431,7 +431,7 @@ static int report(struct snapshot *snapshot, uint64_t number, int r,
 		  struct err *err)
 {
 	char path[160];
-	struct err local = { 0 };
+	struct err local = {0};
 
 	if (!err)
 		err = &local;
@@ -450,7 +450,7 @@ int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
 		  struct err *err)
 {
 	struct node *node = snapshot->dataset->node;
-	struct err local = { 0 };
+	struct err local = {0};
 	struct reading reading = {
 		.node = node,
 		.dataset = snapshot->dataset,

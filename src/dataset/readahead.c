@@ -72,8 +72,7 @@ static uint32_t next_window(uint32_t window)
 }
 
 bool readahead_note(struct readahead *state, uint64_t start, uint64_t end,
-		    uint64_t blob_bytes, uint64_t *ret_start,
-		    uint64_t *ret_end)
+		    uint64_t blob_bytes, uint64_t *ret_start, uint64_t *ret_end)
 {
 	struct readahead_stream *stream;
 

@@ -15,10 +15,10 @@
 #define READAHEAD_WINDOW_MAX (32u << 20)
 
 struct readahead_stream {
-	uint64_t end;     /* how far it was read */
-	uint64_t issued;  /* how far was asked for */
-	uint32_t window;  /* bytes of the last answer; 0: none yet */
-	uint32_t used;    /* clock of its last read; 0: free */
+	uint64_t end;	 /* how far it was read */
+	uint64_t issued; /* how far was asked for */
+	uint32_t window; /* bytes of the last answer; 0: none yet */
+	uint32_t used;	 /* clock of its last read; 0: free */
 };
 
 struct readahead {

@@ -81,7 +81,7 @@ static int root_part(struct snapshot *snapshot, struct waiter *waiter,
 
 	if (r != 0)
 		return r;
-	*ret = (struct part){ .object = object, .catalog = object->catalog };
+	*ret = (struct part){.object = object, .catalog = object->catalog};
 	return 0;
 }
 
@@ -92,8 +92,7 @@ static int check_child(const struct part *parent, uint32_t index,
 	uint64_t mark = object_key_hash(&parent->object->object.key) + index;
 	int r;
 
-	if (atomic_load_explicit(&child->checked, memory_order_relaxed) ==
-	    mark)
+	if (atomic_load_explicit(&child->checked, memory_order_relaxed) == mark)
 		return 0;
 	r = catalog_check_child(parent->catalog, index, child->catalog, err);
 	if (r < 0)
@@ -131,8 +130,8 @@ static int enter_child(struct snapshot *snapshot, struct part *part,
 	return 0;
 }
 
-int part_find(struct snapshot *snapshot, uint64_t number,
-	      struct waiter *waiter, struct part *ret, struct err *err)
+int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
+	      struct part *ret, struct err *err)
 {
 	struct part part;
 	uint32_t index;
@@ -183,8 +182,7 @@ int snapshot_load(struct snapshot *snapshot, struct waiter *waiter,
 /* ---- entries */
 
 static void fill_attr(const struct part *part,
-		      const struct catalog_entry *entry,
-		      struct entry_attr *ret)
+		      const struct catalog_entry *entry, struct entry_attr *ret)
 {
 	*ret = (struct entry_attr){
 		.number = part->base + part->local,
@@ -271,7 +269,7 @@ int snapshot_lookup(struct snapshot *snapshot, uint64_t dir, const char *name,
 		    size_t name_len, struct waiter *waiter,
 		    struct entry_attr *ret, struct err *err)
 {
-	struct part part = { 0 };
+	struct part part = {0};
 	int r = waiter_begin(waiter, err);
 
 	if (r == 0)
@@ -288,7 +286,7 @@ int snapshot_resolve(struct snapshot *snapshot, const char *path,
 		     struct waiter *waiter, struct entry_attr *ret,
 		     struct err *err)
 {
-	struct part part = { 0 };
+	struct part part = {0};
 	int r = waiter_begin(waiter, err);
 
 	if (r == 0)
@@ -339,7 +337,7 @@ int snapshot_parent(struct snapshot *snapshot, uint64_t dir,
 void entry_path(struct snapshot *snapshot, uint64_t number, char *text,
 		size_t size)
 {
-	struct waiter unused = { 0 };
+	struct waiter unused = {0};
 	size_t at = size - 1;
 
 	/* From the end backwards; a waiter that is never parked only starts
@@ -398,9 +396,8 @@ static void list_names(struct listing *listing, struct part *part,
 		fill_attr(part, &entry, &attr);
 		listing->has_called = true;
 		listing->is_stopped =
-			!listing->each(listing->arg, entry.name,
-				       entry.name_len, &attr,
-				       listing->position);
+			!listing->each(listing->arg, entry.name, entry.name_len,
+				       &attr, listing->position);
 		if (!listing->is_stopped)
 			listing->position++;
 	}
@@ -473,7 +470,7 @@ int snapshot_list(struct snapshot *snapshot, uint64_t dir, uint64_t index,
 		.arg = arg,
 	};
 	struct catalog_entry entry;
-	struct part part = { 0 };
+	struct part part = {0};
 	int r = waiter_begin(waiter, err);
 
 	if (r == 0)
@@ -493,7 +490,7 @@ int snapshot_readlink(struct snapshot *snapshot, uint64_t number,
 		      struct waiter *waiter, char **ret, struct err *err)
 {
 	struct catalog_entry entry;
-	struct part part = { 0 };
+	struct part part = {0};
 	int r = waiter_begin(waiter, err);
 
 	if (r == 0)

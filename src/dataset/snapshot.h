@@ -8,13 +8,13 @@
 struct part {
 	struct catalog_object *object; /* counted */
 	const struct catalog *catalog;
-	uint64_t base;   /* entry number of its entry 0 */
-	uint64_t owner;  /* number of the directory whose names it holds */
-	uint32_t local;  /* the entry */
+	uint64_t base;	/* entry number of its entry 0 */
+	uint64_t owner; /* number of the directory whose names it holds */
+	uint32_t local; /* the entry */
 };
 
-int part_find(struct snapshot *snapshot, uint64_t number,
-	      struct waiter *waiter, struct part *ret, struct err *err);
+int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
+	      struct part *ret, struct err *err);
 void part_release(struct part *part);
 /* "DATASET/a/b" as far as it is known without waiting: for error texts. */
 void entry_path(struct snapshot *snapshot, uint64_t number, char *text,

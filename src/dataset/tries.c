@@ -101,8 +101,7 @@ static int choose_good(const struct tries *tries, const struct candidates *c)
 	int best = -1;
 
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->health[i].failures == 0 &&
-		    c->tried[i] <= tries->round &&
+		if (c->health[i].failures == 0 && c->tried[i] <= tries->round &&
 		    (best < 0 || c->tried[i] < c->tried[best]))
 			best = (int)i;
 	return best;
@@ -224,8 +223,8 @@ int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 	}
 	if (tries->was_dead && all_dead(&c))
 		return give_up(tries, err);
-	*ret_delay_ms = retry_delay_ms(tries->round, tries->retry_after_ms,
-				       random);
+	*ret_delay_ms =
+		retry_delay_ms(tries->round, tries->retry_after_ms, random);
 	if (*ret_delay_ms > tries->give_up_ms - now)
 		*ret_delay_ms = (uint32_t)(tries->give_up_ms - now);
 	tries->round++;

@@ -19,7 +19,7 @@ struct tries {
 		uint32_t tried, wrong;
 		bool is_out; /* cannot heal within this job */
 		enum fetch_class class;
-		char text[80];
+		char text[120];
 	} mirrors[MIRRORS_MAX];
 };
 

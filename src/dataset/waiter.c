@@ -44,7 +44,7 @@ struct park {
 
 void waiter_init(struct waiter *waiter, void (*wake)(struct waiter *waiter))
 {
-	*waiter = (struct waiter){ .wake = wake };
+	*waiter = (struct waiter){.wake = wake};
 }
 
 static void drop_holds(struct waiter *waiter)
@@ -89,10 +89,10 @@ int waiter_hold(struct waiter *waiter, struct flight *flight)
 	if (!holds)
 		holds = waiter->held = calloc(1, sizeof(*holds));
 	if (holds && holds->count == holds->capacity) {
-		uint32_t capacity = holds->capacity ? holds->capacity * 2 :
-						      HOLDS_FIRST;
-		struct flight **grown = reallocarray(holds->flights, capacity,
-						     sizeof(*grown));
+		uint32_t capacity =
+			holds->capacity ? holds->capacity * 2 : HOLDS_FIRST;
+		struct flight **grown =
+			reallocarray(holds->flights, capacity, sizeof(*grown));
 
 		if (grown) {
 			holds->flights = grown;
@@ -119,8 +119,8 @@ static void park_unref(struct park *park)
 
 static void run_wake(struct task *task, struct worker *worker)
 {
-	struct park *park = (struct park *)((char *)task -
-					    offsetof(struct park, task));
+	struct park *park =
+		(struct park *)((char *)task - offsetof(struct park, task));
 	struct waiter *waiter = park->waiter;
 
 	(void)worker;
@@ -160,7 +160,7 @@ void park_down(struct park_node *node)
 static int timeout_reason(struct park *park, struct err *err)
 {
 	for (uint32_t i = 0; i < park->count; i++) {
-		struct err trouble = { 0 };
+		struct err trouble = {0};
 
 		if (flight_state(park->flights[i]) != FLIGHT_RUNNING)
 			continue;
@@ -169,14 +169,14 @@ static int timeout_reason(struct park *park, struct err *err)
 			return err_set(err, ETIMEDOUT, "%s", trouble.text);
 	}
 	return err_set(err, ETIMEDOUT, "no answer within %llu s",
-		       (unsigned long long)(now_ms() - park->started_ms +
-					    500) / 1000);
+		       (unsigned long long)(now_ms() - park->started_ms + 500) /
+			       1000);
 }
 
 static void fire_deadline(struct timer *timer)
 {
-	struct park *park = (struct park *)((char *)timer -
-					    offsetof(struct park, timer));
+	struct park *park =
+		(struct park *)((char *)timer - offsetof(struct park, timer));
 	struct err err;
 	int r;
 
@@ -261,8 +261,7 @@ static int park(struct node *node, struct waiter *waiter, struct err *err)
 	return DATASET_PARKED;
 }
 
-int waiter_end(struct node *node, struct waiter *waiter, int r,
-	       struct err *err)
+int waiter_end(struct node *node, struct waiter *waiter, int r, struct err *err)
 {
 	if (r == DATASET_PARKED)
 		r = park(node, waiter, err);

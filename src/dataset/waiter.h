@@ -20,7 +20,8 @@ int waiter_begin(struct waiter *waiter, struct err *err);
 int waiter_hold(struct waiter *waiter, struct flight *flight);
 /* At the end of a call: parks if r is DATASET_PARKED, else drops what the
  * waiter held and ends its deadline. Returns what the call shall return. */
-int waiter_end(struct node *node, struct waiter *waiter, int r, struct err *err);
+int waiter_end(struct node *node, struct waiter *waiter, int r,
+	       struct err *err);
 
 /* One of the flights that were waited for has ended. */
 void park_down(struct park_node *node);

@@ -78,7 +78,7 @@ static int cached_bytes(struct question *question, uint64_t *ret)
 	if (entry->blob == CATALOG_NO_BLOB || !dataset->node->cache)
 		return 0;
 	r = blob_open(dataset, question->part.object, entry->blob,
-		     question->waiter, &blob, &source, question->err);
+		      question->waiter, &blob, &source, question->err);
 	if (r != 0)
 		return r == -ENOTSUP ? 0 : r;
 	if (blob->cached && entry->size == blob->bytes)
@@ -159,12 +159,12 @@ static const struct {
 	bool is_of_files; /* only */
 	int (*get)(struct question *question, struct buf *ret);
 } story[] = {
-	{ PREFIX "snapshot", false, get_snapshot },
-	{ PREFIX "source", false, get_source },
-	{ PREFIX "sha256", true, get_sha256 },
-	{ PREFIX "cached", true, get_cached },
-	{ PREFIX "state", true, get_state },
-	{ PREFIX "error", true, get_error },
+	{PREFIX "snapshot", false, get_snapshot},
+	{PREFIX "source", false, get_source},
+	{PREFIX "sha256", true, get_sha256},
+	{PREFIX "cached", true, get_cached},
+	{PREFIX "state", true, get_state},
+	{PREFIX "error", true, get_error},
 };
 #define STORY_COUNT (sizeof(story) / sizeof(story[0]))
 
@@ -220,9 +220,9 @@ static int list_names(struct question *question, const char *unused,
 	int r = 0;
 
 	(void)unused;
-	while (r == 0 && catalog_xattr_next(&question->entry, &position,
-					    &stored, &stored_len, &value,
-					    &value_len) == 1) {
+	while (r == 0 &&
+	       catalog_xattr_next(&question->entry, &position, &stored,
+				  &stored_len, &value, &value_len) == 1) {
 		if (stored_len >= strlen(PREFIX) &&
 		    memcmp(stored, PREFIX, strlen(PREFIX)) == 0)
 			continue;

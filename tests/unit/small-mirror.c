@@ -68,8 +68,8 @@ static void put_file(const struct maker *maker, const char *path,
 	char full[900];
 
 	snprintf(full, sizeof(full), "%s/%s", maker->mirror->dir, path);
-	assert(file_write(AT_FDCWD, full, data, len, 0644,
-			  FILE_WRITE_MKDIR) == 0);
+	assert(file_write(AT_FDCWD, full, data, len, 0644, FILE_WRITE_MKDIR) ==
+	       0);
 }
 
 static void put_object(const struct maker *maker, const struct digest *digest,
@@ -106,8 +106,8 @@ static void add_chunk(struct blob_handle *blob, uint8_t *data, uint32_t len,
 
 	blob->records = reallocarray(blob->records, blob->count + 1,
 				     sizeof(*blob->records));
-	blob->data = reallocarray(blob->data, blob->count + 1,
-				  sizeof(*blob->data));
+	blob->data =
+		reallocarray(blob->data, blob->count + 1, sizeof(*blob->data));
 	record = &blob->records[blob->count];
 	memset(record, 0, sizeof(*record));
 	record->length = len;
@@ -163,8 +163,8 @@ static struct packed *find_packed(struct maker *maker,
 static void pack_chunk(struct maker *maker, const struct recipe_record *record,
 		       const uint8_t *data)
 {
-	uint32_t pack = maker->layout == SMALL_REVERSED &&
-			maker->packed_count % 3 == 0;
+	uint32_t pack =
+		maker->layout == SMALL_REVERSED && maker->packed_count % 3 == 0;
 	struct buf *to = &maker->pack_data[pack];
 	size_t capacity = codec_bound(record->length);
 	struct packed *packed;
@@ -238,10 +238,10 @@ static void put_places(struct maker *maker, const struct digest *name,
 	struct buf file;
 
 	for (uint64_t i = 0; i < count; i++)
-		places[i] = records[i]->is_zero ?
-				    (struct place){ .pack = PLACE_ZERO } :
-				    find_packed(maker, &records[i]->digest)
-					    ->place;
+		places[i] =
+			records[i]->is_zero ?
+				(struct place){.pack = PLACE_ZERO} :
+				find_packed(maker, &records[i]->digest)->place;
 	buf_init(&file, LIMIT_PLACES_BYTES);
 	assert(places_write(maker->packs, pack_count, places, count, &file) ==
 	       0);
@@ -347,8 +347,8 @@ static struct catalog_entry an_entry(const char *name, uint8_t type,
 }
 
 static void put_entry(struct maker *maker, struct catalog_writer *writer,
-		      const char *path, uint64_t size,
-		      struct blob_handle *blob, uint64_t offset)
+		      const char *path, uint64_t size, struct blob_handle *blob,
+		      uint64_t offset)
 {
 	const char *slash = strrchr(path, '/');
 	struct catalog_entry entry =
@@ -416,9 +416,9 @@ static void make_blobs(struct maker *maker)
 		if (i == 5)
 			add_chunk(big, calloc(1, 1u << 20), 1u << 20, true);
 		if (i == 7 || i == 9) /* repeats of chunk 0 */
-			add_chunk(big, memcpy(malloc(big->records[0].length),
-					      big->data[0],
-					      big->records[0].length),
+			add_chunk(big,
+				  memcpy(malloc(big->records[0].length),
+					 big->data[0], big->records[0].length),
 				  big->records[0].length, false);
 	}
 	for (int i = 0; i < 5000; i++)
@@ -502,8 +502,8 @@ static void make_tree(struct maker *maker)
 	assert(catalog_writer_leave(writer) == 0);
 	put_entry(maker, writer, "paged.bin", paged->size, paged, 0);
 	assert(catalog_writer_leave(writer) == 0);
-	assert(catalog_writer_finish(writer, &root, &bytes, &entries,
-				     &total) == 0);
+	assert(catalog_writer_finish(writer, &root, &bytes, &entries, &total) ==
+	       0);
 	catalog_writer_free(writer);
 	put_head(maker, &root, bytes, entries, total);
 }
@@ -556,8 +556,8 @@ struct small_mirror *small_mirror_new(unsigned seed, uint64_t serial,
 	assert(mkdir(mirror->dir, 0755) == 0);
 	for (int i = 0; i < 2; i++) {
 		buf_init(&maker.pack_data[i], LIMIT_PACK_BYTES);
-		maker.pack_records[i] = calloc(CHUNKS_MAX,
-					       sizeof(struct pack_record));
+		maker.pack_records[i] =
+			calloc(CHUNKS_MAX, sizeof(struct pack_record));
 	}
 	make_key(&maker, like);
 	make_blobs(&maker);
@@ -646,7 +646,7 @@ struct node *small_node(const char *cache_dir, uint32_t timeout_ms)
 		.timeout_ms = timeout_ms,
 	};
 	struct node *node = NULL;
-	struct err err = { "" };
+	struct err err = {""};
 
 	if (node_open(&options, &node, &err) < 0)
 		fprintf(stderr, "node_open: %s\n", err.text);
@@ -657,7 +657,7 @@ struct node *small_node(const char *cache_dir, uint32_t timeout_ms)
 struct dataset *small_dataset(struct node *node, const struct small_mirror *key,
 			      const char *const *mirrors, size_t count)
 {
-	const char *keys[] = { key->key_file };
+	const char *keys[] = {key->key_file};
 	struct dataset_options options = {
 		.name = SMALL_NAME,
 		.mirrors = mirrors,
@@ -666,7 +666,7 @@ struct dataset *small_dataset(struct node *node, const struct small_mirror *key,
 		.key_count = 1,
 	};
 	struct dataset *dataset = NULL;
-	struct err err = { "" };
+	struct err err = {""};
 
 	if (dataset_add(node, &options, &dataset, &err) < 0)
 		fprintf(stderr, "dataset_add: %s\n", err.text);
@@ -690,7 +690,7 @@ int small_current(struct dataset *dataset, struct snapshot **ret,
 struct snapshot *small_snapshot(struct dataset *dataset)
 {
 	struct snapshot *snapshot = NULL;
-	struct err err = { "" };
+	struct err err = {""};
 
 	if (small_current(dataset, &snapshot, &err) < 0)
 		fprintf(stderr, "dataset_current: %s\n", err.text);
@@ -752,7 +752,7 @@ void small_check_all(struct snapshot *snapshot,
 		const struct small_file *file = &mirror->files[i];
 		uint8_t *data = malloc(file->size + 1);
 		struct entry_attr attr;
-		struct err err = { "" };
+		struct err err = {""};
 		size_t done = 0;
 		long n;
 

@@ -26,8 +26,8 @@ struct small_file {
 };
 
 struct small_mirror {
-	char root[128];     /* holds all below; removed by the free */
-	char dir[160];      /* the mirror */
+	char root[128];	    /* holds all below; removed by the free */
+	char dir[160];	    /* the mirror */
 	char key_file[160]; /* the trusted public key */
 	struct small_file *files;
 	size_t file_count;
@@ -61,13 +61,15 @@ struct dataset *small_dataset(struct node *node, const struct small_mirror *key,
 struct snapshot *small_snapshot(struct dataset *dataset);
 
 /* Blocking calls; they return what the call returned at last. */
-int small_current(struct dataset *dataset, struct snapshot **ret, struct err *err);
+int small_current(struct dataset *dataset, struct snapshot **ret,
+		  struct err *err);
 int small_resolve(struct snapshot *snapshot, const char *path,
 		  struct entry_attr *ret, struct err *err);
 /* Bytes read, or an error. */
 long small_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
 		size_t len, uint8_t *to, struct err *err);
 /* Every file, whole, equal to what was published. */
-void small_check_all(struct snapshot *snapshot, const struct small_mirror *mirror);
+void small_check_all(struct snapshot *snapshot,
+		     const struct small_mirror *mirror);
 
 #endif

@@ -95,10 +95,15 @@ static void a_dropped_unit_or_lost_file_is_a_miss(void **state)
 
 static void rows_that_make_no_sense_are_refused(void **state)
 {
-	struct chunk_row row = {
-		.id = env_id(3), .gen = 7, .unit = 1, .offset = UNIT,
-		.length = UNIT,
-	}, again;
+	struct chunk_row row =
+				 {
+					 .id = env_id(3),
+					 .gen = 7,
+					 .unit = 1,
+					 .offset = UNIT,
+					 .length = UNIT,
+				 },
+			 again;
 	uint8_t bytes[ROW_CHUNK_BYTES];
 
 	(void)state;

@@ -41,7 +41,7 @@ static void corrupt_frames_come_from_the_next_mirror(void **state)
 {
 	struct small_mirror *bad = small_mirror_new(2, 1, SMALL_PLAIN, NULL);
 	struct small_mirror *good = small_mirror_new(2, 1, SMALL_REVERSED, bad);
-	const char *mirrors[] = { bad->dir, good->dir };
+	const char *mirrors[] = {bad->dir, good->dir};
 	char *dir = small_directory();
 
 	(void)state;
@@ -68,12 +68,12 @@ static void wrong_places_are_asked_for_again(void **state)
 	struct small_mirror *mirror = small_mirror_new(3, 1, SMALL_PLAIN, NULL);
 	struct small_mirror *other =
 		small_mirror_new(3, 1, SMALL_REVERSED, mirror);
-	const char *both[] = { mirror->dir, other->dir };
+	const char *both[] = {mirror->dir, other->dir};
 	char *dir = small_directory();
 	struct snapshot *snapshot;
 	struct dataset *dataset;
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	struct node *node;
 	uint8_t byte;
 
@@ -115,13 +115,13 @@ static void wrong_places_are_asked_for_again(void **state)
 static void a_failed_file_says_why_until_it_reads_again(void **state)
 {
 	struct small_mirror *mirror = small_mirror_new(4, 1, SMALL_PLAIN, NULL);
-	const char *mirrors[] = { mirror->dir };
+	const char *mirrors[] = {mirror->dir};
 	struct blocking_waiter *waiter = blocking_waiter_new();
 	struct node *node = small_node(NULL, 20000);
 	struct dataset *dataset = small_dataset(node, mirror, mirrors, 1);
 	struct snapshot *snapshot = small_snapshot(dataset);
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	uint8_t data[100];
 	uint64_t start;
 	size_t len;
@@ -141,11 +141,10 @@ static void a_failed_file_says_why_until_it_reads_again(void **state)
 	assert_int_equal(small_read(snapshot, attr.number, 0, 100, data, &err),
 			 -EIO);
 	assert_true(now_ms() - start < 200);
-	while ((r = snapshot_xattr_get(snapshot, attr.number,
-				       "user.larder.error",
-				       blocking_waiter_get(waiter),
-				       (void **)&text, &len, &err)) ==
-	       DATASET_PARKED)
+	while ((r = snapshot_xattr_get(
+			snapshot, attr.number, "user.larder.error",
+			blocking_waiter_get(waiter), (void **)&text, &len,
+			&err)) == DATASET_PARKED)
 		waiter_block(waiter);
 	assert_int_equal(r, 0);
 	assert_true(len > 0);
@@ -155,11 +154,10 @@ static void a_failed_file_says_why_until_it_reads_again(void **state)
 	assert_int_equal(small_read(snapshot, attr.number, 0, 100, data, &err),
 			 100);
 	assert_memory_equal(data, mirror->files[0].data, 100);
-	while ((r = snapshot_xattr_get(snapshot, attr.number,
-				       "user.larder.error",
-				       blocking_waiter_get(waiter),
-				       (void **)&text, &len, &err)) ==
-	       DATASET_PARKED)
+	while ((r = snapshot_xattr_get(
+			snapshot, attr.number, "user.larder.error",
+			blocking_waiter_get(waiter), (void **)&text, &len,
+			&err)) == DATASET_PARKED)
 		waiter_block(waiter);
 	assert_int_equal(r, -ENODATA);
 	blocking_waiter_free(waiter);
@@ -182,11 +180,11 @@ struct served {
 static void serve(struct served *served, const char *cache_dir,
 		  uint32_t timeout_ms)
 {
-	const char *mirrors[] = { served_url };
+	const char *mirrors[] = {served_url};
 
 	served->node = small_node(cache_dir, timeout_ms);
-	served->dataset = small_dataset(served->node, served_mirror, mirrors,
-					1);
+	served->dataset =
+		small_dataset(served->node, served_mirror, mirrors, 1);
 	free(origin_server_log(&server));
 }
 
@@ -201,7 +199,7 @@ static struct snapshot *open_big(struct served *served,
 				 struct entry_attr *ret_attr)
 {
 	struct snapshot *snapshot = small_snapshot(served->dataset);
-	struct err err = { "" };
+	struct err err = {""};
 	uint8_t byte;
 
 	assert_int_equal(small_resolve(snapshot, SMALL_BIG, ret_attr, &err), 0);
@@ -211,10 +209,10 @@ static struct snapshot *open_big(struct served *served,
 	return snapshot;
 }
 
-#define NEEDS_SERVER()                                                        \
-	do {                                                                  \
-		if (!has_server)                                              \
-			skip();                                               \
+#define NEEDS_SERVER()                                                         \
+	do {                                                                   \
+		if (!has_server)                                               \
+			skip();                                                \
 	} while (0)
 
 static void transfers_break_and_go_on(void **state)
@@ -235,7 +233,7 @@ static void transfers_break_and_go_on(void **state)
 	NEEDS_SERVER();
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		struct snapshot *snapshot;
-		struct served s = { 0 };
+		struct served s = {0};
 
 		serve(&s, NULL, 30000);
 		origin_server_control(&server, faults[i]);
@@ -250,9 +248,9 @@ static void a_range_is_one_request_and_nothing_comes_twice(void **state)
 {
 	char *dir = small_directory(), *log;
 	struct snapshot *snapshot;
-	struct served s = { 0 };
+	struct served s = {0};
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	uint8_t *data = malloc(8u << 20);
 
 	(void)state;
@@ -264,9 +262,9 @@ static void a_range_is_one_request_and_nothing_comes_twice(void **state)
 	serve(&s, dir, 30000);
 	snapshot = open_big(&s, &attr);
 	free(origin_server_log(&server));
-	assert_int_equal(small_read(snapshot, attr.number, 0, 3u << 20, data,
-				    &err),
-			 3u << 20);
+	assert_int_equal(
+		small_read(snapshot, attr.number, 0, 3u << 20, data, &err),
+		3u << 20);
 	log = origin_server_log(&server);
 	assert_int_equal(log_count(log, "packs"), 1);
 	free(log);
@@ -282,9 +280,9 @@ static void a_deadline_holds_and_names_the_mirror(void **state)
 	struct blocking_waiter *waiter = blocking_waiter_new();
 	struct read_result result;
 	struct snapshot *snapshot;
-	struct served s = { 0 };
+	struct served s = {0};
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	uint64_t start;
 	int r;
 
@@ -317,9 +315,9 @@ static void a_deadline_holds_and_names_the_mirror(void **state)
 static void a_dead_mirror_is_paid_for_once(void **state)
 {
 	struct snapshot *snapshot;
-	struct served s = { 0 };
+	struct served s = {0};
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	uint64_t start;
 	uint8_t byte;
 	long n;
@@ -379,9 +377,9 @@ static void closing_wakes_whom_it_parked(void **state)
 {
 	struct counted *waiters = calloc(50, sizeof(*waiters));
 	struct snapshot *snapshot;
-	struct served s = { 0 };
+	struct served s = {0};
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	struct read_result result;
 	uint64_t start;
 
@@ -421,9 +419,9 @@ static void stuck_readers_leave_others_alone(void **state)
 	struct counted *waiters = calloc(STUCK, sizeof(*waiters));
 	struct small_mirror *mirror;
 	struct snapshot *snapshot, *other;
-	struct served s = { 0 };
+	struct served s = {0};
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	struct read_result result;
 	const char *mirrors[1];
 	uint64_t start;
@@ -441,11 +439,11 @@ static void stuck_readers_leave_others_alone(void **state)
 	for (int i = 0; i < STUCK; i++) {
 		waiter_init(&waiters[i].waiter, count_wake);
 		waiters[i].waiter.timeout_ms = 60000;
-		assert_int_equal(
-			snapshot_read(snapshot, attr.number,
-				      (uint64_t)(i % 60) * 20000, 500000,
-				      &waiters[i].waiter, &result, &err),
-			DATASET_PARKED);
+		assert_int_equal(snapshot_read(snapshot, attr.number,
+					       (uint64_t)(i % 60) * 20000,
+					       500000, &waiters[i].waiter,
+					       &result, &err),
+				 DATASET_PARKED);
 	}
 	other = small_snapshot(small_dataset(s.node, mirror, mirrors, 1));
 	start = now_ms();
@@ -454,7 +452,8 @@ static void stuck_readers_leave_others_alone(void **state)
 		      (unsigned long long)(now_ms() - start));
 	/* The flights give up after the node's time, not the waiters'. */
 	for (int i = 0; i < STUCK; i++) {
-		for (int n = 0; n < 1500 && !atomic_load(&waiters[i].woken); n++)
+		for (int n = 0; n < 1500 && !atomic_load(&waiters[i].woken);
+		     n++)
 			usleep(10000);
 		assert_int_equal(atomic_load(&waiters[i].woken), 1);
 		waiter_release(&waiters[i].waiter);

@@ -27,7 +27,7 @@ static void move(const char *from, const char *to)
 static int add(struct node *node, struct dataset_options options,
 	       struct dataset **ret, struct err *err)
 {
-	const char *mirrors[] = { first->dir };
+	const char *mirrors[] = {first->dir};
 
 	if (!options.name)
 		options.name = SMALL_NAME;
@@ -41,34 +41,33 @@ static int add(struct node *node, struct dataset_options options,
 static void impossible_options_are_refused(void **state)
 {
 	struct node *node = small_node(NULL, 1000);
-	const char *keys[] = { first->key_file }, *no_key[] = { "/nowhere" };
+	const char *keys[] = {first->key_file}, *no_key[] = {"/nowhere"};
 	const char *mirrors[17];
 	struct dataset *dataset;
-	struct err err = { "" };
+	struct err err = {""};
 
 	(void)state;
 	for (int i = 0; i < 17; i++)
 		mirrors[i] = first->dir;
-	assert_int_equal(add(node, (struct dataset_options){ 0 }, &dataset,
-			     &err),
+	assert_int_equal(add(node, (struct dataset_options){0}, &dataset, &err),
 			 -EINVAL);
 	assert_non_null(strstr(err.text, "no trusted key"));
 	assert_int_equal(add(node,
-			     (struct dataset_options){ .key_files = no_key,
-						       .key_count = 1 },
+			     (struct dataset_options){.key_files = no_key,
+						      .key_count = 1},
 			     &dataset, &err),
 			 -ENOENT);
 	assert_non_null(strstr(err.text, "/nowhere"));
 	assert_int_equal(add(node,
-			     (struct dataset_options){
-				     .remote_name = "../up",
-				     .insecure = true },
+			     (struct dataset_options){.remote_name = "../up",
+						      .insecure = true},
 			     &dataset, &err),
 			 -EINVAL);
 	assert_int_equal(add(node,
-			     (struct dataset_options){
-				     .mirrors = mirrors, .mirror_count = 17,
-				     .key_files = keys, .key_count = 1 },
+			     (struct dataset_options){.mirrors = mirrors,
+						      .mirror_count = 17,
+						      .key_files = keys,
+						      .key_count = 1},
 			     &dataset, &err),
 			 -EINVAL);
 	node_close(node);
@@ -78,12 +77,12 @@ static void a_wrong_key_is_not_believed(void **state)
 {
 	struct small_mirror *stranger =
 		small_mirror_new(9, 1, SMALL_PLAIN, NULL);
-	const char *mirrors[] = { first->dir };
+	const char *mirrors[] = {first->dir};
 	struct node *node = small_node(NULL, 5000);
 	struct dataset *dataset = small_dataset(node, stranger, mirrors, 1);
 	struct dataset_info info;
 	struct snapshot *snapshot;
-	struct err err = { "" };
+	struct err err = {""};
 
 	(void)state;
 	assert_int_equal(small_current(dataset, &snapshot, &err), -EACCES);
@@ -92,7 +91,7 @@ static void a_wrong_key_is_not_believed(void **state)
 	assert_int_equal(info.state, DATASET_FAILED);
 	assert_true(info.reason[0]);
 	/* Unless nobody is asked to be believed. */
-	assert_int_equal(add(node, (struct dataset_options){ .insecure = true },
+	assert_int_equal(add(node, (struct dataset_options){.insecure = true},
 			     &dataset, &err),
 			 0);
 	assert_int_equal(small_current(dataset, &snapshot, &err), 0);
@@ -103,28 +102,28 @@ static void a_wrong_key_is_not_believed(void **state)
 
 static void what_is_missing_is_named(void **state)
 {
-	const char *keys[] = { first->key_file }, *nowhere[] = { "/nonexistent" };
+	const char *keys[] = {first->key_file}, *nowhere[] = {"/nonexistent"};
 	struct node *node = small_node(NULL, 1000);
 	struct dataset *dataset;
 	struct snapshot *snapshot;
-	struct err err = { "" };
+	struct err err = {""};
 
 	(void)state;
 	assert_int_equal(add(node,
-			     (struct dataset_options){ .name = "x",
-						       .remote_name = "other",
-						       .key_files = keys,
-						       .key_count = 1 },
+			     (struct dataset_options){.name = "x",
+						      .remote_name = "other",
+						      .key_files = keys,
+						      .key_count = 1},
 			     &dataset, &err),
 			 0);
 	/* Never -ENOENT: a mirror without it is no proof. */
 	assert_int_equal(small_current(dataset, &snapshot, &err), -EIO);
 	assert_non_null(strstr(err.text, "no such dataset there"));
 	assert_int_equal(add(node,
-			     (struct dataset_options){ .mirrors = nowhere,
-						       .mirror_count = 1,
-						       .key_files = keys,
-						       .key_count = 1 },
+			     (struct dataset_options){.mirrors = nowhere,
+						      .mirror_count = 1,
+						      .key_files = keys,
+						      .key_count = 1},
 			     &dataset, &err),
 			 0);
 	assert_int_equal(small_current(dataset, &snapshot, &err), -EIO);
@@ -134,8 +133,8 @@ static void what_is_missing_is_named(void **state)
 
 static void the_next_mirror_has_a_head_too(void **state)
 {
-	const char *mirrors[] = { "/nonexistent", "http://127.0.0.1:1/m",
-				  first->dir };
+	const char *mirrors[] = {"/nonexistent", "http://127.0.0.1:1/m",
+				 first->dir};
 	struct node *node = small_node(NULL, 5000);
 	struct dataset *dataset = small_dataset(node, first, mirrors, 3);
 	struct snapshot *snapshot = small_snapshot(dataset);
@@ -153,7 +152,7 @@ static void the_next_mirror_has_a_head_too(void **state)
 static void the_last_good_head_serves_when_no_mirror_answers(void **state)
 {
 	char *dir = small_directory(), away[300];
-	const char *mirrors[] = { first->dir };
+	const char *mirrors[] = {first->dir};
 	struct node *node = small_node(dir, 5000);
 	struct dataset *dataset = small_dataset(node, first, mirrors, 1);
 	struct snapshot *snapshot = small_snapshot(dataset);
@@ -190,7 +189,7 @@ static void note_change(void *arg, struct dataset *dataset)
 static void a_new_head_is_noticed_and_an_old_one_refused(void **state)
 {
 	char *dir = small_directory(), live[300], spare[300];
-	const char *keys[] = { first->key_file };
+	const char *keys[] = {first->key_file};
 	struct dataset_options options = {
 		.name = SMALL_NAME,
 		.key_files = keys,
@@ -208,7 +207,7 @@ static void a_new_head_is_noticed_and_an_old_one_refused(void **state)
 	struct dataset *dataset;
 	struct dataset_info info;
 	atomic_bool is_changed = false;
-	struct err err = { "" };
+	struct err err = {""};
 	struct node *node;
 
 	(void)state;

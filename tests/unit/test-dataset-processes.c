@@ -28,7 +28,7 @@ static char url[128];
 /* Reads everything; tells what it fetched through fd. */
 static void read_all(const char *cache_dir, const char *from, int fd)
 {
-	const char *mirrors[] = { from };
+	const char *mirrors[] = {from};
 	struct node *node = small_node(cache_dir, 30000);
 	struct dataset *dataset = small_dataset(node, mirror, mirrors, 1);
 	struct snapshot *snapshot = small_snapshot(dataset);

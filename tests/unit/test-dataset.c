@@ -28,7 +28,7 @@ struct fixture {
 
 static void open_fixture(struct fixture *fixture, const char *cache_dir)
 {
-	const char *mirrors[] = { mirror->dir };
+	const char *mirrors[] = {mirror->dir};
 
 	fixture->node = small_node(cache_dir, 20000);
 	fixture->dataset = small_dataset(fixture->node, mirror, mirrors, 1);
@@ -43,7 +43,7 @@ static void close_fixture(struct fixture *fixture)
 
 static void names_are_found(void **state)
 {
-	struct fixture f = { 0 };
+	struct fixture f = {0};
 	struct entry_attr attr, sub;
 	struct blocking_waiter *waiter = blocking_waiter_new();
 	struct err err;
@@ -57,9 +57,8 @@ static void names_are_found(void **state)
 	assert_int_equal(attr.number, 0);
 	assert_int_equal(attr.type, ENTRY_DIRECTORY);
 	assert_int_equal(small_resolve(f.snapshot, "/dir/sub/", &sub, &err), 0);
-	assert_int_equal(small_resolve(f.snapshot, "dir/sub/004.txt", &attr,
-				       &err),
-			 0);
+	assert_int_equal(
+		small_resolve(f.snapshot, "dir/sub/004.txt", &attr, &err), 0);
 	assert_int_equal(attr.size, 19991);
 	assert_int_equal(attr.mtime_ns, 123456789);
 	while ((r = snapshot_parent(f.snapshot, attr.number,
@@ -125,8 +124,8 @@ static bool take_name(void *arg, const char *name, size_t len,
 static void a_cut_directory_is_listed(void **state)
 {
 	struct blocking_waiter *waiter = blocking_waiter_new();
-	static const unsigned limits[] = { 1, 7, 199, 100000 };
-	struct fixture f = { 0 };
+	static const unsigned limits[] = {1, 7, 199, 100000};
+	struct fixture f = {0};
 	struct entry_attr dir;
 	struct err err;
 
@@ -140,11 +139,10 @@ static void a_cut_directory_is_listed(void **state)
 		bool is_end = false;
 
 		while (!is_end) {
-			struct names names = { 0, limit, at };
+			struct names names = {0, limit, at};
 			int r = snapshot_list(f.snapshot, dir.number, at,
 					      blocking_waiter_get(waiter),
-					      take_name, &names, &is_end,
-					      &err);
+					      take_name, &names, &is_end, &err);
 
 			if (r == DATASET_PARKED) {
 				waiter_block(waiter);
@@ -163,7 +161,7 @@ static void a_cut_directory_is_listed(void **state)
 static void files_read_right(const char *cache_dir, unsigned rounds)
 {
 	struct node_stats stats, warm;
-	struct fixture f = { 0 };
+	struct fixture f = {0};
 
 	open_fixture(&f, cache_dir);
 	small_check_all(f.snapshot, mirror);
@@ -191,7 +189,7 @@ static void files_read_right_with_a_cache(void **state)
 {
 	char *dir = small_directory();
 	struct node_stats stats;
-	struct fixture f = { 0 };
+	struct fixture f = {0};
 
 	(void)state;
 	files_read_right(dir, 2);
@@ -206,9 +204,9 @@ static void files_read_right_with_a_cache(void **state)
 
 static void odd_ends_are_answered(void **state)
 {
-	struct fixture f = { 0 };
+	struct fixture f = {0};
 	struct entry_attr attr;
-	struct err err = { "" };
+	struct err err = {""};
 	uint8_t data[16];
 
 	(void)state;
@@ -216,16 +214,15 @@ static void odd_ends_are_answered(void **state)
 	assert_int_equal(small_resolve(f.snapshot, "empty", &attr, &err), 0);
 	assert_int_equal(small_read(f.snapshot, attr.number, 0, 16, data, &err),
 			 0);
-	assert_int_equal(small_read(f.snapshot, attr.number, 10, 16, data,
-				    &err),
-			 0);
+	assert_int_equal(
+		small_read(f.snapshot, attr.number, 10, 16, data, &err), 0);
 	assert_int_equal(small_resolve(f.snapshot, SMALL_BIG, &attr, &err), 0);
-	assert_int_equal(small_read(f.snapshot, attr.number, attr.size, 16,
-				    data, &err),
-			 0);
-	assert_int_equal(small_read(f.snapshot, attr.number, UINT64_MAX, 16,
-				    data, &err),
-			 0);
+	assert_int_equal(
+		small_read(f.snapshot, attr.number, attr.size, 16, data, &err),
+		0);
+	assert_int_equal(
+		small_read(f.snapshot, attr.number, UINT64_MAX, 16, data, &err),
+		0);
 	assert_int_equal(small_read(f.snapshot, attr.number, attr.size - 3, 16,
 				    data, &err),
 			 3);
@@ -270,8 +267,8 @@ static void expect_xattr(struct fixture *f, uint64_t number, const char *name,
 }
 
 /* Readers are answered before the cache has it. */
-static void wait_for_xattr(struct fixture *f, uint64_t number,
-			   const char *name, const char *wanted)
+static void wait_for_xattr(struct fixture *f, uint64_t number, const char *name,
+			   const char *wanted)
 {
 	for (int i = 0; i < 500; i++) {
 		size_t len;
@@ -290,7 +287,7 @@ static void attributes_tell_the_story(void **state)
 {
 	struct blocking_waiter *waiter = blocking_waiter_new();
 	char *dir = small_directory(), *list, text[32];
-	struct fixture f = { 0 };
+	struct fixture f = {0};
 	struct entry_attr attr;
 	uint8_t data[16];
 	struct err err;
@@ -338,7 +335,7 @@ static void *read_at_random(void *arg)
 	for (unsigned i = 0; i < reader->rounds; i++) {
 		const struct small_file *file;
 		struct entry_attr attr;
-		struct err err = { "" };
+		struct err err = {""};
 		uint64_t offset;
 		size_t len;
 		long n;
@@ -375,12 +372,12 @@ static void many_read(const char *cache_dir)
 {
 	struct reader readers[64];
 	pthread_t threads[64];
-	struct fixture f = { 0 };
+	struct fixture f = {0};
 	struct node_stats stats;
 
 	open_fixture(&f, cache_dir);
 	for (unsigned i = 0; i < 64; i++) {
-		readers[i] = (struct reader){ &f, i + 1, 20 };
+		readers[i] = (struct reader){&f, i + 1, 20};
 		assert_int_equal(pthread_create(&threads[i], NULL,
 						read_at_random, &readers[i]),
 				 0);

@@ -31,7 +31,7 @@ static void count_wake(struct waiter *waiter)
 
 static struct node *open_node(uint32_t timeout_ms)
 {
-	struct node_options options = { .timeout_ms = timeout_ms };
+	struct node_options options = {.timeout_ms = timeout_ms};
 	struct node *node;
 
 	assert_int_equal(node_open(&options, &node, NULL), 0);
@@ -40,7 +40,7 @@ static struct node *open_node(uint32_t timeout_ms)
 
 static struct object_key key_of(unsigned n)
 {
-	struct object_key key = { .kind = OBJECT_RECIPE };
+	struct object_key key = {.kind = OBJECT_RECIPE};
 
 	digest_sha256(&n, sizeof(n), &key.digest);
 	return key;
@@ -81,7 +81,7 @@ static void a_failure_is_remembered_for_a_second(void **state)
 {
 	struct node *node = open_node(1000);
 	struct object_key key = key_of(2);
-	struct err err = { "broken" };
+	struct err err = {"broken"};
 	struct flight *flight;
 	bool is_new;
 
@@ -108,7 +108,7 @@ static void a_failure_is_remembered_for_a_second(void **state)
 static void a_waiter_is_woken_once_all_have_ended(void **state)
 {
 	struct node *node = open_node(5000);
-	struct counted waiter = { 0 };
+	struct counted waiter = {0};
 	struct flight *flights[3];
 	bool is_new;
 
@@ -119,13 +119,11 @@ static void a_waiter_is_woken_once_all_have_ended(void **state)
 		struct object_key key = key_of(10 + i);
 
 		flights[i] = flight_get(node->flights, &key, &is_new);
-		assert_int_equal(waiter_hold(&waiter.waiter,
-					     flight_ref(flights[i])),
-				 0);
+		assert_int_equal(
+			waiter_hold(&waiter.waiter, flight_ref(flights[i])), 0);
 	}
 	flight_finish(flights[0], 0, NULL, NULL);
-	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED,
-				    NULL),
+	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED, NULL),
 			 DATASET_PARKED);
 	flight_finish(flights[1], -EIO, NULL, NULL);
 	usleep(50000);
@@ -134,8 +132,7 @@ static void a_waiter_is_woken_once_all_have_ended(void **state)
 	assert_true(wait_for(&waiter.woken, 1, 2000));
 	assert_int_equal(waiter_begin(&waiter.waiter, NULL), 0);
 	/* All had ended already: woken all the same, never inside the call. */
-	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED,
-				    NULL),
+	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED, NULL),
 			 DATASET_PARKED);
 	assert_true(wait_for(&waiter.woken, 2, 2000));
 	waiter_release(&waiter.waiter);
@@ -148,9 +145,9 @@ static void a_deadline_ends_the_wait_with_what_is_wrong(void **state)
 {
 	struct node *node = open_node(200);
 	struct object_key key = key_of(20);
-	struct counted waiter = { 0 };
+	struct counted waiter = {0};
 	struct flight *flight;
-	struct err err = { "" };
+	struct err err = {""};
 	uint64_t start = now_ms();
 	bool is_new;
 
@@ -159,8 +156,7 @@ static void a_deadline_ends_the_wait_with_what_is_wrong(void **state)
 	flight = flight_get(node->flights, &key, &is_new);
 	flight_trouble(flight, "mirror-a: HTTP 503");
 	assert_int_equal(waiter_hold(&waiter.waiter, flight_ref(flight)), 0);
-	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED,
-				    NULL),
+	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED, NULL),
 			 DATASET_PARKED);
 	assert_true(wait_for(&waiter.woken, 1, 2000));
 	assert_true(now_ms() - start >= 190);
@@ -228,7 +224,7 @@ static void *wait_for_flights(void *arg)
 
 static void ends_and_deadlines_may_meet(void **state)
 {
-	struct storm storm = { .node = open_node(1000) };
+	struct storm storm = {.node = open_node(1000)};
 	pthread_t waiters[6], ender;
 
 	(void)state;

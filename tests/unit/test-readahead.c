@@ -18,19 +18,19 @@
 #define G (1024 * M)
 
 struct row {
-	uint64_t start, end;         /* read */
+	uint64_t start, end;		 /* read */
 	uint64_t ahead_start, ahead_end; /* 0, 0: nothing */
 };
 
 static void run_rows(const struct row *rows, size_t count, uint64_t blob_bytes)
 {
-	struct readahead state = { 0 };
+	struct readahead state = {0};
 
 	for (size_t i = 0; i < count; i++) {
 		uint64_t start = 0, end = 0;
-		bool is_ahead = readahead_note(&state, rows[i].start,
-					       rows[i].end, blob_bytes, &start,
-					       &end);
+		bool is_ahead =
+			readahead_note(&state, rows[i].start, rows[i].end,
+				       blob_bytes, &start, &end);
 
 		if (is_ahead != (rows[i].ahead_end > 0) ||
 		    start != rows[i].ahead_start || end != rows[i].ahead_end)
@@ -47,16 +47,16 @@ static void run_rows(const struct row *rows, size_t count, uint64_t blob_bytes)
 static void the_window_doubles(void **state)
 {
 	static const struct row rows[] = {
-		{ 0, 1 * M, 0, 0 },
-		{ 1 * M, 2 * M, 2 * M, 4 * M },  /* 2 MiB */
-		{ 2 * M, 3 * M, 4 * M, 7 * M },  /* 4 MiB from where it is */
-		{ 3 * M, 4 * M, 0, 0 },          /* more than half is left */
-		{ 4 * M, 5 * M, 7 * M, 13 * M }, /* 8 */
-		{ 5 * M, 8 * M, 0, 0 },
-		{ 8 * M, 9 * M, 13 * M, 25 * M },  /* 16 */
-		{ 9 * M, 17 * M, 25 * M, 49 * M }, /* 32 */
-		{ 17 * M, 32 * M, 0, 0 },
-		{ 32 * M, 33 * M, 49 * M, 65 * M }, /* and no more */
+		{0, 1 * M, 0, 0},
+		{1 * M, 2 * M, 2 * M, 4 * M},  /* 2 MiB */
+		{2 * M, 3 * M, 4 * M, 7 * M},  /* 4 MiB from where it is */
+		{3 * M, 4 * M, 0, 0},	       /* more than half is left */
+		{4 * M, 5 * M, 7 * M, 13 * M}, /* 8 */
+		{5 * M, 8 * M, 0, 0},
+		{8 * M, 9 * M, 13 * M, 25 * M},	 /* 16 */
+		{9 * M, 17 * M, 25 * M, 49 * M}, /* 32 */
+		{17 * M, 32 * M, 0, 0},
+		{32 * M, 33 * M, 49 * M, 65 * M}, /* and no more */
 	};
 
 	(void)state;
@@ -66,9 +66,9 @@ static void the_window_doubles(void **state)
 static void it_ends_at_the_end_of_the_blob(void **state)
 {
 	static const struct row rows[] = {
-		{ 0, 1 * M, 0, 0 },
-		{ 1 * M, 2 * M, 2 * M, 3 * M },
-		{ 2 * M, 3 * M, 0, 0 },
+		{0, 1 * M, 0, 0},
+		{1 * M, 2 * M, 2 * M, 3 * M},
+		{2 * M, 3 * M, 0, 0},
 	};
 
 	(void)state;
@@ -78,14 +78,14 @@ static void it_ends_at_the_end_of_the_blob(void **state)
 static void lone_reads_start_nothing(void **state)
 {
 	static const struct row rows[] = {
-		{ 1 * G - 64 * K, 1 * G, 0, 0 }, /* a footer */
-		{ 0, 4 * K, 0, 0 },
-		{ 500 * M, 501 * M, 0, 0 },
-		{ 300 * M, 301 * M, 0, 0 },
-		{ 700 * M, 701 * M, 0, 0 },
-		{ 100 * M, 101 * M, 0, 0 }, /* backwards */
-		{ 50 * M, 51 * M, 0, 0 },
-		{ 0, 4 * K, 0, 0 }, /* again */
+		{1 * G - 64 * K, 1 * G, 0, 0}, /* a footer */
+		{0, 4 * K, 0, 0},
+		{500 * M, 501 * M, 0, 0},
+		{300 * M, 301 * M, 0, 0},
+		{700 * M, 701 * M, 0, 0},
+		{100 * M, 101 * M, 0, 0}, /* backwards */
+		{50 * M, 51 * M, 0, 0},
+		{0, 4 * K, 0, 0}, /* again */
 	};
 
 	(void)state;
@@ -95,10 +95,10 @@ static void lone_reads_start_nothing(void **state)
 static void small_files_in_a_row_are_one_stream(void **state)
 {
 	static const struct row rows[] = {
-		{ 0, 3 * K, 0, 0 },
-		{ 3 * K, 9 * K, 9 * K, 2 * M + 9 * K },
-		{ 9 * K, 10 * K, 0, 0 },
-		{ 40 * K, 50 * K, 0, 0 }, /* one was skipped */
+		{0, 3 * K, 0, 0},
+		{3 * K, 9 * K, 9 * K, 2 * M + 9 * K},
+		{9 * K, 10 * K, 0, 0},
+		{40 * K, 50 * K, 0, 0}, /* one was skipped */
 	};
 
 	(void)state;
@@ -108,10 +108,10 @@ static void small_files_in_a_row_are_one_stream(void **state)
 static void order_may_be_a_little_off(void **state)
 {
 	static const struct row rows[] = {
-		{ 1 * M, 2 * M, 0, 0 },
-		{ 0, 1 * M, 0, 0 }, /* late, nothing new */
-		{ 3 * M, 4 * M, 4 * M, 6 * M },
-		{ 2 * M, 3 * M, 0, 0 },
+		{1 * M, 2 * M, 0, 0},
+		{0, 1 * M, 0, 0}, /* late, nothing new */
+		{3 * M, 4 * M, 4 * M, 6 * M},
+		{2 * M, 3 * M, 0, 0},
 	};
 
 	(void)state;
@@ -120,12 +120,13 @@ static void order_may_be_a_little_off(void **state)
 
 static void several_streams_live_side_by_side(void **state)
 {
-	struct readahead ahead = { 0 };
+	struct readahead ahead = {0};
 	uint64_t start, end;
 
 	(void)state;
 	for (uint64_t step = 0; step < 40; step++)
-		for (uint64_t stream = 0; stream < READAHEAD_STREAMS; stream++) {
+		for (uint64_t stream = 0; stream < READAHEAD_STREAMS;
+		     stream++) {
 			uint64_t at = stream * G + step * M;
 			bool is_ahead = readahead_note(&ahead, at, at + M,
 						       64 * G, &start, &end);
@@ -144,7 +145,7 @@ static void several_streams_live_side_by_side(void **state)
 
 static void what_was_dropped_is_proposed_again(void **state)
 {
-	struct readahead ahead = { 0 };
+	struct readahead ahead = {0};
 	uint64_t start, end;
 
 	(void)state;
