@@ -58,13 +58,15 @@ struct node {
 };
 
 #define MIRRORS_MAX 16u
+/* Why a mirror failed, in words: an authority's name may be in it. */
+#define REASON_BYTES 120u
 
 struct mirror {
 	struct origin *origin;
 	uint64_t salt; /* of its URL */
 	struct digest url_digest;
 	atomic_bool is_marked; /* its format version was looked at */
-	char last[80]; /* its last failure; guarded by the dataset's lock */
+	char last[REASON_BYTES]; /* its last failure; guarded by the dataset's lock */
 };
 
 #define FILE_ERRORS_MAX 64u

@@ -11,6 +11,7 @@
  */
 #include <config.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -264,6 +265,9 @@ void tries_record(struct tries *tries, int mirror, enum fetch_class class,
 	if (retry_after_ms > tries->retry_after_ms)
 		tries->retry_after_ms = retry_after_ms;
 	pthread_mutex_lock(&dataset->lock);
+	static_assert(sizeof(dataset->mirrors[mirror].last) ==
+			      sizeof(try->text),
+		      "one size for both");
 	memcpy(dataset->mirrors[mirror].last, try->text, sizeof(try->text));
 	pthread_mutex_unlock(&dataset->lock);
 }

@@ -19,7 +19,7 @@ struct tries {
 		uint32_t tried, wrong;
 		bool is_out; /* cannot heal within this job */
 		enum fetch_class class;
-		char text[120];
+		char text[REASON_BYTES];
 	} mirrors[MIRRORS_MAX];
 };
 
