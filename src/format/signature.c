@@ -116,7 +116,7 @@ static int refuse(const struct head *head, const struct public_key *trusted,
 	for (size_t i = 0; i < trusted_count; i++)
 		list_id(known, sizeof(known), trusted[i].id);
 	return err_set(err, EKEYREJECTED,
-		       "head of '%.60s' %s: signed with key %s, trusted: %s",
+		       "head of '%.40s' %s: signed by %s, trusted: %s",
 		       head->dataset, reason, signers, *known ? known : "none");
 }
 
@@ -125,7 +125,7 @@ int head_verify(const void *text, const struct head *head,
 		const struct public_key *revoked, size_t revoked_count,
 		struct err *err)
 {
-	const char *reason = "has no signature of a trusted key";
+	const char *reason = "has no trusted signature";
 
 	for (uint32_t i = 0; i < head->signature_count; i++) {
 		const struct signature *signature = &head->signatures[i];
