@@ -106,6 +106,7 @@ dist_check_SCRIPTS += \
 	%D%/test-cold-listing-needs-no-data.sh \
 	%D%/test-commands-do-not-hang.sh \
 	%D%/test-content-encoding-is-refused.sh \
+	%D%/test-contrib-files-are-sound.sh \
 	%D%/test-damage-is-named.sh \
 	%D%/test-directory-offsets-resume.sh \
 	%D%/test-flipped-bytes-are-never-seen.sh \
