@@ -144,7 +144,15 @@ static void park_end(struct park *park, int result, const struct err *err)
 
 static void park_count_down(struct park *park)
 {
-	if (atomic_fetch_sub(&park->pending, 1) == 1)
+	struct err err;
+
+	if (atomic_fetch_sub(&park->pending, 1) != 1)
+		return;
+	/* Flights that fail because we close are no answer. */
+	if (atomic_load(&park->node->is_closing))
+		park_end(park, err_set(&err, ESHUTDOWN, "larder is stopping"),
+			 &err);
+	else
 		park_end(park, 0, NULL);
 }
 
