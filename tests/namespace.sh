@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2016,SC2034
 # SPDX-License-Identifier: Apache-2.0
 #
 # Sourced by tests that need mount(8) to find mount.larder, or a configuration
