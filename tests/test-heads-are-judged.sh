@@ -22,7 +22,7 @@ refused() {
 	! mountpoint -q mnt || fail "mounted: $2"
 }
 
-refused "data.*key" "mirror#data" "key=$T/other.key.pub"
+refused "data.*no trusted signature" "mirror#data" "key=$T/other.key.pub"
 refused "no trusted key" "mirror#data" nodev
 larder publish -n plain tree mirror > /dev/null
 refused "plain.*(not signed|no signature|unsigned)" "mirror#plain"
