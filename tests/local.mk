@@ -228,6 +228,21 @@ check-valgrind: check-build
 check-style: check-build
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS=%D%/check-style.sh
 
+# Files of gigabytes and trees of 100,000 names, which other runs scale down.
+full_tests = \
+	%D%/test-cold-listing-needs-no-data.sh \
+	%D%/test-insertion-costs-little.sh \
+	%D%/test-publish-stores-little.sh \
+	%D%/test-reads-are-never-short.sh \
+	%D%/test-sizes-beyond-32-bits.sh \
+	%D%/test-tree-round-trips.sh \
+	$(NULL)
+
+.PHONY: check-full
+check-full: check-build
+	$(AM_V_at)LARDER_TEST_FULL=1 SCALE=100 TEST_TIMEOUT_SCALE=10 \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(full_tests)'
+
 # clang, valgrind, fuzzing, distcheck: an hour, before a release.
 .PHONY: check-all
 check-all:
