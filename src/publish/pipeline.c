@@ -99,7 +99,7 @@ int pipeline_wait(struct pipeline *p, const struct blob_handle *blob,
 static int make_buffers(struct pipeline *p)
 {
 	size_t segment_count = 2 * p->lane_count + p->worker_count;
-	size_t frame_count = 2 * p->worker_count + 2;
+	size_t frame_count = 4 * p->worker_count; /* one may be late */
 	size_t frame_bytes = codec_bound(LIMIT_CHUNK_BYTES) + 4095;
 	uint8_t *at;
 
