@@ -116,7 +116,7 @@ static int refuse(const struct head *head, const struct public_key *trusted,
 	for (size_t i = 0; i < trusted_count; i++)
 		list_id(known, sizeof(known), trusted[i].id);
 	return err_set(err, EKEYREJECTED,
-		       "head of '%.40s' %s: signed by %s, trusted: %s",
+		       "head of '%.40s' %s: signed by key %s, trusted: %s",
 		       head->dataset, reason, signers, *known ? known : "none");
 }
 
