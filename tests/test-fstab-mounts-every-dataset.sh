@@ -63,11 +63,11 @@ for path in ('datasets', 'datasets/deep', 'datasets/deep/two', 'datasets/one'):
 assert os.path.samefile('datasets/deep/two/..', 'datasets/deep')
 PY
 
-larder status > said || fail "status: $(cat said)"
+! larder status > said || fail "a failed dataset is fine: $(cat said)"
 grep -q "^$T/datasets  ok" said
 grep -q "one  *ok" said
 grep -q "down  *failed" said
-larder status --json | python3 -c '
+(larder status --json || true) | python3 -c '
 import json, sys
 status = json.load(sys.stdin)
 assert status["format"] == 1

@@ -6,12 +6,15 @@
  */
 #include <config.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -22,17 +25,25 @@
 #include "base/text.h"
 #include "mount/internal.h"
 
-/* Below PIPE_BUF: written at once or not at all. */
-struct answer {
-	int64_t result;
+#define NAME_BYTES 1024 /* of a dataset, several directories deep */
+
+/* Writes what it learns, until its end or until it is killed. */
+typedef void ask_fn(const char *path, int to_parent);
+
+struct question {
+	pid_t child;
+	int from_child;
+	uint64_t end_ms;
+};
+
+struct told {
+	char name[NAME_BYTES];
 	struct mount_dataset_state state;
 };
 
-/* 0 and what ask() answered, or -ETIMEDOUT. */
-static int ask_bounded(void (*ask)(const char *path, struct answer *answer),
-		       const char *path, uint32_t limit_ms, struct answer *ret)
+static int question_begin(struct question *question, ask_fn *ask,
+			  const char *path, uint32_t limit_ms)
 {
-	struct answer answer = {0};
 	int pipe_fds[2];
 
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
@@ -40,57 +51,87 @@ static int ask_bounded(void (*ask)(const char *path, struct answer *answer),
 	fflush(NULL); /* what the caller buffered must not come out twice */
 	pid_t child = fork();
 	if (child == 0) {
-		ask(path, &answer);
-		_exit(write(pipe_fds[1], &answer, sizeof(answer)) !=
-		      sizeof(answer));
+		close(pipe_fds[0]);
+		ask(path, pipe_fds[1]);
+		_exit(0);
 	}
 	close(pipe_fds[1]);
-	_cleanup_close_ int from_child = pipe_fds[0];
-	if (child < 0)
+	if (child < 0) {
+		close(pipe_fds[0]);
 		return -EAGAIN;
-	struct pollfd wait = {.fd = from_child, .events = POLLIN};
-	uint64_t end = now_ms() + limit_ms;
-	for (;;) {
-		uint64_t now = now_ms();
-		int n = poll(&wait, 1, now < end ? (int)(end - now) : 0);
-
-		if (n == 0) {
-			/* stuck in the kernel: not waited for */
-			kill(child, SIGKILL);
-			waitpid(child, NULL, WNOHANG);
-			return -ETIMEDOUT;
-		}
-		if (n > 0)
-			break;
 	}
-	bool is_answered = read_full(from_child, &answer, sizeof(answer)) ==
-			   sizeof(answer);
-	waitpid(child, NULL, 0);
-	if (!is_answered)
-		return -EIO;
-	*ret = answer;
+	*question = (struct question){.child = child,
+				      .from_child = pipe_fds[0],
+				      .end_ms = now_ms() + limit_ms};
 	return 0;
 }
 
-static void ask_statfs(const char *path, struct answer *answer)
+/* Exactly so many bytes: 1, 0 at the end, -ETIMEDOUT. */
+static int question_read(struct question *question, void *ret, size_t size)
+{
+	struct pollfd wait = {.fd = question->from_child, .events = POLLIN};
+
+	for (size_t done = 0; done < size;) {
+		uint64_t now = now_ms(), end = question->end_ms;
+		int n = poll(&wait, 1, now < end ? (int)(end - now) : 0);
+
+		if (n == 0)
+			return -ETIMEDOUT;
+		if (n < 0)
+			continue;
+		ssize_t got = read(question->from_child, (char *)ret + done,
+				   size - done);
+		if (got <= 0)
+			return 0;
+		done += (size_t)got;
+	}
+	return 1;
+}
+
+static void question_end(struct question *question, bool is_stuck)
+{
+	close(question->from_child);
+	if (is_stuck) /* in the kernel perhaps: not waited for */
+		kill(question->child, SIGKILL);
+	waitpid(question->child, NULL, is_stuck ? WNOHANG : 0);
+}
+
+/* One number: 0 and the number, -ETIMEDOUT or another negative errno. */
+static int ask_bounded(ask_fn *ask, const char *path, uint32_t limit_ms,
+		       int64_t *ret)
+{
+	struct question question;
+	int r = question_begin(&question, ask, path, limit_ms);
+
+	if (r < 0)
+		return r;
+	r = question_read(&question, ret, sizeof(*ret));
+	question_end(&question, r < 0);
+	return r < 0 ? r : r == 0 ? -EIO : 0;
+}
+
+static void tell_number(int to_parent, int64_t number)
+{
+	(void)write_full(to_parent, &number, sizeof(number));
+}
+
+static void ask_statfs(const char *path, int to_parent)
 {
 	struct statfs statfs_buf;
 
-	answer->result = statfs(path, &statfs_buf) < 0 ? -errno : 0;
+	tell_number(to_parent, statfs(path, &statfs_buf) < 0 ? -errno : 0);
 }
 
-static void ask_pid(const char *path, struct answer *answer)
+static void ask_pid(const char *path, int to_parent)
 {
 	char text[24];
 	uint64_t pid;
 	ssize_t len = getxattr(path, MOUNT_PID_XATTR, text, sizeof(text) - 1);
 
-	answer->result = -ESRCH;
-	if (len <= 0)
-		return;
-	text[len] = '\0';
-	if (parse_u64(text, &pid) == 0 && pid <= INT32_MAX)
-		answer->result = (int64_t)pid;
+	text[len > 0 ? len : 0] = '\0';
+	if (parse_u64(text, &pid) < 0 || pid > INT32_MAX)
+		pid = 0;
+	tell_number(to_parent, (int64_t)pid);
 }
 
 static void get_text(const char *path, const char *name, char *ret, size_t size)
@@ -100,44 +141,80 @@ static void get_text(const char *path, const char *name, char *ret, size_t size)
 	ret[len > 0 ? len : 0] = '\0';
 }
 
-static void ask_state(const char *path, struct answer *answer)
+/* A directory that has a state is a dataset; one without leads to some. path
+ * has room for PATH_MAX bytes. Nothing of a dataset is opened. */
+static void tell_datasets(char *path, size_t root_len, int to_parent)
 {
-	get_text(path, MOUNT_STATE_XATTR, answer->state.state,
-		 sizeof(answer->state.state));
-	get_text(path, MOUNT_ERROR_XATTR, answer->state.reason,
-		 sizeof(answer->state.reason));
+	struct told told = {0};
+	size_t len = strlen(path);
+	const char *name = path + root_len;
+	struct dirent *entry;
+
+	get_text(path, MOUNT_STATE_XATTR, told.state.state,
+		 sizeof(told.state.state));
+	if (told.state.state[0]) {
+		get_text(path, MOUNT_ERROR_XATTR, told.state.reason,
+			 sizeof(told.state.reason));
+		snprintf(told.name, sizeof(told.name), "%s",
+			 name[0] == '/' ? name + 1 : name);
+		(void)write_full(to_parent, &told, sizeof(told));
+		return;
+	}
+	DIR *dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || entry->d_type != DT_DIR)
+			continue;
+		if ((size_t)snprintf(path + len, PATH_MAX - len, "/%s",
+				     entry->d_name) < PATH_MAX - len)
+			tell_datasets(path, root_len, to_parent);
+		path[len] = '\0';
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void ask_datasets(const char *path, int to_parent)
+{
+	char at[PATH_MAX];
+
+	if ((size_t)snprintf(at, sizeof(at), "%s", path) < sizeof(at))
+		tell_datasets(at, strlen(at), to_parent);
 }
 
 enum mount_health mount_probe(const char *path, uint32_t limit_ms)
 {
-	struct answer answer = {0};
+	int64_t result = 0;
 
-	if (ask_bounded(ask_statfs, path, limit_ms, &answer) == -ETIMEDOUT)
+	if (ask_bounded(ask_statfs, path, limit_ms, &result) == -ETIMEDOUT)
 		return MOUNT_SILENT;
-	if (answer.result == -ENOTCONN || answer.result == -ECONNABORTED)
+	if (result == -ENOTCONN || result == -ECONNABORTED)
 		return MOUNT_DEAD;
 	return MOUNT_ANSWERS;
 }
 
 pid_t mount_pid(const char *path, uint32_t limit_ms)
 {
-	struct answer answer;
+	int64_t pid;
 
-	if (ask_bounded(ask_pid, path, limit_ms, &answer) < 0 ||
-	    answer.result <= 0)
-		return -1;
-	return (pid_t)answer.result;
+	return ask_bounded(ask_pid, path, limit_ms, &pid) < 0 || pid <= 0 ?
+		       -1 :
+		       (pid_t)pid;
 }
 
-void mount_dataset_state(const char *mountpoint, const char *name,
-			 struct mount_dataset_state *ret)
+int mount_datasets(const char *mountpoint,
+		   void (*each)(void *arg, const char *name,
+				const struct mount_dataset_state *state),
+		   void *arg)
 {
-	struct answer answer = {.state.state = "silent"};
-	_cleanup_free_ char *path = NULL;
+	struct question question;
+	struct told told;
+	int r = question_begin(&question, ask_datasets, mountpoint,
+			       MOUNT_LOOK_MS);
 
-	if (asprintf(&path, "%s/%s", mountpoint, name) >= 0)
-		ask_bounded(ask_state, path, MOUNT_LOOK_MS, &answer);
-	*ret = answer.state;
-	if (!ret->state[0])
-		snprintf(ret->state, sizeof(ret->state), "absent");
+	if (r < 0)
+		return r;
+	while ((r = question_read(&question, &told, sizeof(told))) > 0)
+		each(arg, told.name, &told.state);
+	question_end(&question, r < 0);
+	return r;
 }

@@ -103,14 +103,17 @@ enum mount_health { MOUNT_ANSWERS, MOUNT_DEAD, MOUNT_SILENT };
 /* Whether the filesystem at this path answers, within limit_ms. */
 enum mount_health mount_probe(const char *path, uint32_t limit_ms);
 
-/* How a dataset of a mount is, as the mount says; bounded. */
+/* How a dataset of a mount is, as the mount says. */
 struct mount_dataset_state {
-	char state[32];	  /* "cold", "ok", "stale", "failed"; "silent", "absent"
-			   */
+	char state[32];	  /* "cold", "ok", "stale", "failed" */
 	char reason[256]; /* or empty */
 };
-void mount_dataset_state(const char *mountpoint, const char *name,
-			 struct mount_dataset_state *ret);
+/* Calls each(arg, name, state) for every dataset of the mount; the name is ""
+ * where the mount is the dataset. 0, or -ETIMEDOUT after MOUNT_LOOK_MS. */
+int mount_datasets(const char *mountpoint,
+		   void (*each)(void *arg, const char *name,
+				const struct mount_dataset_state *state),
+		   void *arg);
 
 /*
  * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# status asks the mounts, not the configuration: the state and the reason of a single
+# dataset and of each of several, without the -c they were mounted with. What is stale
+# is no failure; what has failed is.
+. "${top_srcdir:-.}/tests/lib.sh"
+requires fuse root python3
+
+mkdir tree mnt
+echo data > tree/file
+publish_tree tree mirror d
+mount_dataset "$T/mirror#d" single refresh=500ms
+larder status > said || fail "status: $(cat said)"
+grep -q "^$T/single  ok" said || fail "$(cat said)"
+
+mv mirror gone
+wait_for 20 eval '[ "$(getfattr --only-values -n user.larder.state single)" = stale ]'
+larder status > said || fail "stale is a failure: $(cat said)"
+grep -q "^$T/single  stale" said || fail "$(cat said)"
+grep -q "^  reason: .*mirror" said || fail "$(cat said)"
+grep -q "^  action: " said || fail "$(cat said)"
+larder status --json | python3 -c '
+import json, sys
+mount, = [m for m in json.load(sys.stdin)["mounts"] if m["mountpoint"].endswith("/single")]
+assert mount["state"] == "stale" and "mirror" in mount["reason"], mount'
+mv gone mirror
+umount_dataset single
+
+cat > every.conf <<CONF
+[larder]
+cache = $T/cache
+key = $T/test.key.pub
+fsname = another
+[one]
+mirror = $T/mirror
+name = d
+[deep/two]
+mirror = $T/mirror
+name = d
+[down]
+mirror = $T/nowhere
+CONF
+larder mount -c every.conf mnt > /dev/null
+[ "$(cat mnt/one/file)" = data ]
+larder status > said || fail "status: $(cat said)"
+grep -q "^  one  *ok$" said || fail "$(cat said)"
+grep -q "^  deep/two  *cold$" said || fail "$(cat said)"
+grep -q "^  down  *cold$" said || fail "$(cat said)"
+expect_fail . cat mnt/down/file
+! larder status > said || fail "failed is fine"
+grep -q "^  down  *failed$" said || fail "$(cat said)"
+grep -q "^    reason: .*nowhere" said || fail "$(cat said)"
+larder umount mnt
