@@ -120,6 +120,7 @@ dist_check_SCRIPTS += \
 	%D%/test-mirror-gone-is-not-empty.sh \
 	%D%/test-mount-helper-takes-every-word.sh \
 	%D%/test-mount-is-read-only.sh \
+	%D%/test-mount-leaves-broken-sections-out.sh \
 	%D%/test-mount-says-why-not.sh \
 	%D%/test-mounts-share-a-cache.sh \
 	%D%/test-names-are-kept.sh \

@@ -34,7 +34,7 @@ expect_fail "bad.conf:3" larder mount -c bad.conf mnt
 printf '[a]\nmirror = /x\n[a/b]\nmirror = /x\n' > bad.conf
 expect_fail "inside dataset" larder mount -c bad.conf -o "cache=$T/cache,key=$key" mnt
 printf '[a]\n' > bad.conf
-expect_fail "\[a\] has no mirror" larder mount -c bad.conf -o "cache=$T/cache" mnt
+expect_fail "bad.conf:1: \[a\]: .* has no mirror" larder mount -c bad.conf -o "cache=$T/cache" mnt
 ! grep -q "$T/" /proc/self/mountinfo || fail "something was mounted"
 
 # the success line; "already mounted"

@@ -64,6 +64,7 @@ struct settings {
 /* A section of the configuration, or what SOURCE named. */
 struct cli_dataset {
 	char *name; /* the section's: the directory under the mount point */
+	const char *where; /* FILE:LINE of the section, or NULL */
 	struct options options;
 	struct option_list mirrors, keys;
 	char *remote_name, *tag;

@@ -94,6 +94,7 @@ static int add_dataset(struct request *request, struct cli_dataset *dataset,
 	if (r < 0)
 		return r;
 	added->path = dataset->name;
+	added->where = dataset->where;
 	options->dataset_count++;
 	for (size_t i = 0; i < added->options.mirror_count; i++)
 		guard(request, "mirror", added->options.mirrors[i]);

@@ -309,7 +309,6 @@ static struct options *on_section(void *context, const char *name,
 {
 	struct cli *cli = context;
 
-	(void)where; /* the parser puts it before what is said here */
 	if (!dataset_name_valid(name)) {
 		err_set(err, EINVAL, "'%s' cannot be the name of a dataset",
 			name);
@@ -327,7 +326,11 @@ static struct options *on_section(void *context, const char *name,
 		return NULL;
 	}
 	struct cli_dataset *dataset = cli_dataset_new(cli, name, err);
-	return dataset ? &dataset->options : NULL;
+	if (!dataset)
+		return NULL;
+	/* in errors of this function the parser names it */
+	dataset->where = cli_keep(cli, strdup(where));
+	return &dataset->options;
 }
 
 static int is_conf(const struct dirent *entry)

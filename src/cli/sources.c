@@ -160,9 +160,6 @@ int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 	const struct option_list *keys =
 		dataset->keys.count ? &dataset->keys : &cli->settings.keys;
 
-	if (!dataset->mirrors.count)
-		return err_set(err, EINVAL, "section [%s] has no mirror",
-			       dataset->name);
 	*ret = (struct dataset_options){
 		.name = dataset->name,
 		.remote_name = dataset->remote_name,

@@ -39,23 +39,54 @@
 #define ARENAS_MAX 2
 #define DESCRIPTORS_WANTED 65536u
 
+/* One dataset that can never work leaves the others alone: its name is shown,
+ * and what is below it fails with the reason. */
+static int tree_build_one(struct fs *fs, const struct mount_dataset *wanted,
+			  struct err *fault, struct err *err)
+{
+	struct dataset *dataset;
+	int r = dataset_add(fs->node, &wanted->options, &dataset, fault);
+
+	if (r == 0)
+		return tree_add(&fs->tree, wanted->path, dataset, err);
+	r = err_prefix(fault, r, "%s: [%s]", wanted->where ?: "larder",
+		       wanted->path);
+	int added = tree_add_fault(&fs->tree, wanted->path, fault->text, err);
+	return added < 0 ? added : r;
+}
+
 static int tree_build(struct fs *fs, struct err *err)
 {
 	const struct mount_options *options = fs->options;
+	size_t working = 0;
+	int result = 0;
 
-	for (size_t i = 0; i < options->dataset_count; i++) {
-		const struct mount_dataset *wanted = &options->datasets[i];
+	if (options->is_single) {
 		struct dataset *dataset;
-		int r = dataset_add(fs->node, &wanted->options, &dataset, err);
+		int r = dataset_add(fs->node, &options->datasets[0].options,
+				    &dataset, err);
 
-		if (r == 0)
-			r = tree_add(&fs->tree,
-				     options->is_single ? "" : wanted->path,
-				     dataset, err);
-		if (r < 0)
-			return r;
+		return r < 0 ? r : tree_add(&fs->tree, "", dataset, err);
 	}
-	return 0;
+	for (size_t i = 0; i < options->dataset_count; i++) {
+		struct err fault = {0}, fatal = {0};
+		int r = tree_build_one(fs, &options->datasets[i], &fault,
+				       &fatal);
+
+		if (fatal.text[0] || r == -ENOMEM) {
+			*err = fatal;
+			return r;
+		}
+		working += r == 0;
+		if (r == 0)
+			continue;
+		result = err_set(err, -r, "%s", fault.text);
+		if (options->dataset_count > 1)
+			log_warning("%s; every use of it will fail",
+				    fault.text);
+	}
+	/* nothing to serve: the mount itself is refused */
+	return working ? 0 : result;
 }
 
 /* A new head: the dataset's name leads elsewhere now. */
@@ -163,10 +194,11 @@ static void status_line(struct fs *fs, char *line, size_t size)
 		struct dataset *dataset = fs->tree.dirs.items[i].dataset;
 		struct dataset_info info;
 
+		total += tree_is_dataset(&fs->tree.dirs.items[i]);
+		failed += fs->tree.dirs.items[i].fault != NULL;
 		if (!dataset)
 			continue;
 		dataset_info(dataset, &info);
-		total++;
 		failed += info.state == DATASET_FAILED;
 		stale += info.state == DATASET_STALE;
 	}

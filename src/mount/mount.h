@@ -17,6 +17,7 @@
 struct mount_dataset {
 	const char *path; /* below the mount point; ignored for a single one */
 	struct dataset_options options;
+	const char *where; /* FILE:LINE of its section, or NULL */
 };
 
 /* A path that must not lie inside the mount point, and what it is. */

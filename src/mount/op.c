@@ -301,7 +301,7 @@ int op_target_of(struct op *op, uint64_t ino, struct target *ret,
 	if (!ret->dir)
 		return err_set(err, ESTALE, "unknown inode number");
 	ret->number = 0;
-	if (!ret->dir->dataset)
+	if (!tree_is_dataset(ret->dir))
 		return 0;
 	return tree_current(&op->fs->tree, ret->dir, &op->waiter, &ret->slot,
 			    err);

@@ -52,6 +52,7 @@ void tree_release(struct tree *tree)
 	for (size_t i = 0; i < tree->dirs.count; i++) {
 		free(tree->dirs.items[i].name);
 		free(tree->dirs.items[i].children);
+		free(tree->dirs.items[i].fault);
 	}
 	vec_release(&tree->dirs);
 	munmap(tree->slots, SLOTS_MAX * sizeof(*tree->slots));
@@ -127,8 +128,9 @@ static int child_add(struct tree *tree, uint32_t parent, uint32_t position,
 	return 0;
 }
 
-int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
-	     struct err *err)
+/* The directory of a dataset that is not there yet. */
+static int tree_make(struct tree *tree, const char *path, struct tree_dir **ret,
+		     struct err *err)
 {
 	uint32_t at = 0;
 
@@ -136,7 +138,7 @@ int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
 		size_t len = strcspn(part, "/");
 		bool found;
 
-		if (tree->dirs.items[at].dataset)
+		if (tree_is_dataset(&tree->dirs.items[at]))
 			return err_set(
 				err, EEXIST,
 				"dataset '%s' lies inside dataset '%.*s'", path,
@@ -150,7 +152,7 @@ int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
 		part += *part == '/';
 	}
 	struct tree_dir *dir = &tree->dirs.items[at];
-	if (dir->dataset)
+	if (tree_is_dataset(dir))
 		return err_set(err, EEXIST, "dataset '%s' is configured twice",
 			       path);
 	if (dir->child_count)
@@ -158,8 +160,31 @@ int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
 			       "dataset '%s/%s...' lies inside dataset '%s'",
 			       path, tree->dirs.items[dir->children[0]].name,
 			       path);
-	dir->dataset = dataset;
+	*ret = dir;
 	return 0;
+}
+
+int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
+	     struct err *err)
+{
+	struct tree_dir *dir;
+	int r = tree_make(tree, path, &dir, err);
+
+	if (r == 0)
+		dir->dataset = dataset;
+	return r;
+}
+
+int tree_add_fault(struct tree *tree, const char *path, const char *fault,
+		   struct err *err)
+{
+	struct tree_dir *dir;
+	int r = tree_make(tree, path, &dir, err);
+
+	if (r < 0)
+		return r;
+	dir->fault = strdup(fault);
+	return dir->fault ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
 struct slot *tree_slot(const struct tree *tree, uint32_t index)
@@ -213,6 +238,9 @@ int tree_current(struct tree *tree, struct tree_dir *dir, struct waiter *waiter,
 	struct slot *slot = tree_slot(tree, atomic_load(&dir->slot));
 	struct snapshot *snapshot;
 	struct entry_attr root;
+
+	if (dir->fault)
+		return err_set(err, EIO, "%s", dir->fault);
 	int r = dataset_current(dir->dataset, waiter, &snapshot, err);
 
 	/* nothing below may look as if a name were not there */

@@ -49,9 +49,15 @@ struct tree_dir {
 	uint32_t index, parent;
 	uint32_t *children; /* indexes, in the order of their names */
 	uint32_t child_count;
-	struct dataset *dataset; /* NULL: only a directory */
+	struct dataset *dataset; /* NULL: only a directory, or: */
+	char *fault; /* why the dataset of this name can never work */
 	_Atomic uint32_t slot; /* of the current snapshot; 0: not opened yet */
 };
+
+static inline bool tree_is_dataset(const struct tree_dir *dir)
+{
+	return dir->dataset || dir->fault;
+}
 
 /* Written once, before it is published in the table. */
 struct slot {
@@ -75,6 +81,9 @@ void tree_release(struct tree *tree);
  * dataset would lie inside another. */
 int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
 	     struct err *err);
+/* In its place, what every use of it fails with. */
+int tree_add_fault(struct tree *tree, const char *path, const char *fault,
+		   struct err *err);
 /* NULL if no such name or number. */
 struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir,
 			   const char *name);

@@ -63,9 +63,14 @@ static bool is_unopened(const struct tree_dir *dir)
 static const char *dir_value(const struct tree_dir *dir, const char *name,
 			     struct dataset_info *info)
 {
-	if (!dir->dataset)
+	if (!tree_is_dataset(dir))
 		return NULL;
-	dataset_info(dir->dataset, info);
+	if (dir->dataset) {
+		dataset_info(dir->dataset, info);
+	} else {
+		*info = (struct dataset_info){.state = DATASET_FAILED};
+		snprintf(info->reason, sizeof(info->reason), "%s", dir->fault);
+	}
 	if (strcmp(name, MOUNT_STATE_XATTR) == 0)
 		return state_name(info->state);
 	if (strcmp(name, MOUNT_ERROR_XATTR) == 0 && info->reason[0])
