@@ -18,6 +18,12 @@ try() {
 expect_fail "'$T/absent' does not exist" try "$source" "$T/absent"
 expect_fail "'$T/tree/file' is not a directory" try "$source" tree/file
 expect_fail "MOUNTPOINT is missing" try
+for alone in "$source" hf://owner/name "http://127.0.0.1:1/m#d"; do
+	status=0
+	try "$alone" 2> said || status=$?
+	[ $status = 2 ] || fail "mount $alone ended with $status"
+	grep -q "MOUNTPOINT is missing" said || fail "$(cat said)"
+done
 expect_fail "no dataset is configured" try mnt
 expect_fail "neither a configured dataset nor MIRROR#NAME" try nonsense mnt
 expect_fail "unknown option|did you mean" try --cahce=/x "$source" mnt

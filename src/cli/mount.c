@@ -317,6 +317,13 @@ static void print_fstab(struct request *request)
 
 /* ---- commands */
 
+/* One word that names a dataset, and no directory: the other word is missing. */
+static bool is_source_alone(const char *word)
+{
+	return (strchr(word, '#') || strstr(word, "://")) &&
+	       access(word, F_OK) < 0 && errno == ENOENT;
+}
+
 int cmd_mount(int argc, char **argv)
 {
 	struct mount_command own = {0};
@@ -350,7 +357,8 @@ int cmd_mount(int argc, char **argv)
 	code = CLI_DONE;
 	if (own.want_values) {
 		print_values(&cli);
-	} else if (!request.mountpoint) {
+	} else if (!request.mountpoint ||
+		   (count == 1 && is_source_alone(request.mountpoint))) {
 		code = cli_usage("mount", "where to? MOUNTPOINT is missing");
 	} else if (own.want_fstab) {
 		print_fstab(&request);
