@@ -9,13 +9,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
+
+extern char **environ;
 
 struct command {
 	const char *name;
@@ -69,23 +73,6 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
-static int help(const char *topic)
-{
-	char page[64];
-
-	if (!topic) {
-		print_help(stdout);
-		return CLI_DONE;
-	}
-	if (strcmp(topic, "larder") == 0 || ends_with(topic, ".conf"))
-		snprintf(page, sizeof(page), "%s", topic);
-	else
-		snprintf(page, sizeof(page), "larder-%s", topic);
-	execlp("man", "man", page, (char *)NULL);
-	fprintf(stderr, "larder help: cannot run man: %s\n", strerror(errno));
-	return CLI_FAILED;
-}
-
 /* SOURCE DIR ...: what mount.fuse3 passes on. */
 static bool looks_like_mount(int argc, char **argv)
 {
@@ -120,6 +107,50 @@ static int unknown(const char *name)
 			"larder: '%s' is no command (larder help lists them)\n",
 			name);
 	return CLI_USAGE;
+}
+
+/* man in a child: when it has no such page, there is something to add. */
+static int open_manual(const char *page, const char *topic)
+{
+	char *argv[] = {"man", (char *)page, NULL};
+	bool is_command = find(topic) != NULL;
+	int status = 0;
+	pid_t pid;
+
+	int r = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+	if (r)
+		fprintf(stderr, "larder help: cannot run man: %s\n",
+			strerror(r));
+	while (!r && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!r && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return CLI_DONE;
+	fprintf(stderr, "larder help: no manual was shown; try: larder %s%s--help\n",
+		is_command ? topic : "", is_command ? " " : "");
+	return CLI_FAILED;
+}
+
+static int help(const char *topic)
+{
+	char page[64];
+
+	if (!topic) {
+		print_help(stdout);
+		return CLI_DONE;
+	}
+	bool is_page = !strcmp(topic, "larder") || !strcmp(topic, "format") ||
+		       !strcmp(topic, "larder.conf") ||
+		       !strcmp(topic, "mount.larder");
+	if (!is_page && !find(topic))
+		return unknown(topic);
+	/* these two have no page of their own: larder(1) has them */
+	if (!strcmp(topic, "status") || !strcmp(topic, "du"))
+		snprintf(page, sizeof(page), "larder");
+	else if (strchr(topic, '.') || !strcmp(topic, "larder"))
+		snprintf(page, sizeof(page), "%s", topic);
+	else
+		snprintf(page, sizeof(page), "larder-%s", topic);
+	return open_manual(page, topic);
 }
 
 /* It may also have been a mistyped command with a directory after it. */
