@@ -88,6 +88,13 @@ mv gone mirror
 ) || fail "does not mount with descriptors closed"
 [ "$(cat mnt/file)" = data ]
 larder umount mnt
+# nobody hears that it is mounted: it is
+try "$source" mnt 2> said >&- || fail "no standard output: $(cat said)"
+grep -q "mounted, but cannot write" said || fail "$(cat said)"
+larder umount mnt
+try "$source" mnt 2> said > /dev/full || fail "standard output is full: $(cat said)"
+grep -q "mounted, but cannot write" said || fail "$(cat said)"
+larder umount mnt
 expect_fail "cannot write the list" \
 	bash -c "larder ls -o 'cache=$T/ls-cache,insecure' '$source' >&-"
 
@@ -102,6 +109,14 @@ expect_fail "^larder mount: outside.conf:1: '../x' cannot be the name" \
 # typing errors
 expect_fail "did you mean 'mount'" larder moutn x y
 expect_fail "no command" larder frobnicate
+expect_fail "did you mean 'mount'" larder help moutn
+status=0
+larder help bogus 2> /dev/null || status=$?
+[ $status = 2 ] || fail "help bogus is $status"
+mkdir no-man
+printf '#!/bin/sh\nexit 16\n' > no-man/man
+chmod +x no-man/man
+expect_fail "try: larder mount --help" env PATH="$T/no-man:$PATH" larder help mount
 status=0
 larder ls --no-such 2> /dev/null || status=$?
 [ $status = 2 ] || fail "usage is $status"

@@ -229,8 +229,14 @@ static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms,
 		waitpid(child, NULL, 0);
 		return err_set(err, -message.result, "%s", message.text);
 	}
-	printf("%s\n", message.text);
-	return fflush(stdout) == 0 ? 0 : err_set(err, errno, "cannot print");
+	/* it is mounted, whoever hears of it: no failure */
+	if (printf("%s\n", message.text) < 0 || fflush(stdout) != 0) {
+		log_write(LOG_LEVEL_WARNING, "mount",
+			  "mounted, but cannot write that to standard output: %s",
+			  strerror(errno));
+		clearerr(stdout);
+	}
+	return 0;
 }
 
 int daemon_run(bool is_foreground, int kept_fd, uint64_t limit_ms,
