@@ -18,6 +18,7 @@ if [ -z "${IN_NAMESPACE-}" ] &&
 fi
 
 mkdir tree mnt
+mkdir tree/sub
 echo data > tree/file
 publish_tree tree mirror d
 mkdir -m 700 cache
@@ -43,3 +44,11 @@ as_nobody larder umount mnt
 
 mkdir foreign
 expect_fail "fusermount3|ermission" as_nobody larder mount -c larder.conf "$T/mirror#d" foreign
+
+# somebody else's mount, and one with another below
+larder mount -c larder.conf "$T/mirror#d" mnt > /dev/null
+expect_fail "'$T/mnt' was mounted by root; only root can unmount it" \
+	as_nobody larder umount mnt
+larder mount -c larder.conf "$T/mirror#d" mnt/sub > /dev/null
+expect_fail "'$T/mnt/sub' is mounted below '$T/mnt'" larder umount mnt
+larder umount mnt/sub mnt

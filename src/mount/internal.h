@@ -11,6 +11,10 @@
 
 /* The whole text, NUL-terminated, malloc. */
 int mountinfo_read(char **ret_text, struct err *err);
+/* The user a mount of ours belongs to; (uid_t)-1: not told. */
+uid_t mountinfo_owner(const char *mountpoint);
+/* A mount below this one, malloc, or NULL. */
+char *mountinfo_below(const char *mountpoint);
 bool mount_entry_is_ours(const struct mount_entry *entry);
 /* 1 if something is mounted at exactly this path, 0, or a negative errno. */
 int mountinfo_find(const char *mountpoint, bool *ret_ours, struct err *err);

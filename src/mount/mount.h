@@ -89,6 +89,7 @@ int mountpoint_fd(const char *mountpoint);
 struct mount_entry {
 	char *source, *mountpoint, *type;
 	unsigned major_number, minor_number;
+	uid_t user_id; /* whose mount it is; (uid_t)-1: not told */
 };
 /* The next entry of a mountinfo text; *cursor starts as the text (it is
  * modified). False at the end. Lines that make no sense are skipped. The

@@ -33,6 +33,20 @@ static char *next_field(char **line)
 	return field;
 }
 
+/* Of a FUSE mount's "rw,user_id=0,...". */
+static uid_t user_id(char *options)
+{
+	uint64_t id;
+	char *value = strstr(options, "user_id=");
+
+	if (!value)
+		return (uid_t)-1;
+	value += strlen("user_id=");
+	value[strcspn(value, ",")] = '\0';
+	return parse_u64(value, &id) < 0 || id > UINT32_MAX ? (uid_t)-1 :
+							      (uid_t)id;
+}
+
 /* "36 35 98:0 /root /point rw,opts shared:1 - type source super": the
  * optional fields before "-" are any number. */
 static bool line_parse(char *line, struct mount_entry *ret)
@@ -52,6 +66,7 @@ static bool line_parse(char *line, struct mount_entry *ret)
 		return false;
 	ret->type = next_field(&line);
 	ret->source = next_field(&line);
+	ret->user_id = user_id(next_field(&line));
 	mountinfo_unescape(ret->mountpoint);
 	mountinfo_unescape(ret->source);
 	return ret->mountpoint[0] == '/';
@@ -143,4 +158,35 @@ int mountinfo_find(const char *mountpoint, bool *ret_ours, struct err *err)
 		}
 	}
 	return found;
+}
+
+uid_t mountinfo_owner(const char *mountpoint)
+{
+	_cleanup_free_ char *text = NULL;
+	struct mount_entry entry;
+	uid_t owner = (uid_t)-1;
+
+	if (mountinfo_read(&text, NULL) < 0)
+		return owner;
+	for (char *cursor = text; mountinfo_next(&cursor, &entry);) {
+		if (strcmp(entry.mountpoint, mountpoint) == 0)
+			owner = entry.user_id;
+	}
+	return owner;
+}
+
+char *mountinfo_below(const char *mountpoint)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = strlen(mountpoint);
+	struct mount_entry entry;
+
+	if (mountinfo_read(&text, NULL) < 0)
+		return NULL;
+	for (char *cursor = text; mountinfo_next(&cursor, &entry);) {
+		if (strncmp(entry.mountpoint, mountpoint, len) == 0 &&
+		    entry.mountpoint[len] == '/')
+			return strdup(entry.mountpoint);
+	}
+	return NULL;
 }

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -286,11 +287,44 @@ static int find_ours(const char *path, char **ret, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+/* Why it is not the caller's to unmount: -EPERM; 0: it may be. */
+static int check_owner(const char *path, struct err *err)
+{
+	uid_t owner = mountinfo_owner(path);
+	char number[24];
+
+	if (geteuid() == 0 || owner == (uid_t)-1 || owner == geteuid())
+		return 0;
+	const struct passwd *user = getpwuid(owner);
+	snprintf(number, sizeof(number), "user %u", (unsigned)owner);
+	const char *name = user ? user->pw_name : number;
+	return err_set(err, EPERM,
+		       "'%s' was mounted by %s; only %s%s can unmount it", path,
+		       name, name, owner ? " or root" : "");
+}
+
+static int busy(const char *path, struct err *err)
+{
+	_cleanup_free_ char *below = mountinfo_below(path);
+
+	if (below)
+		return err_set(
+			err, EBUSY,
+			"'%s' is mounted below '%s' (unmount that first, or detach both: larder umount -l '%s')",
+			below, path, path);
+	return err_set(
+		err, EBUSY,
+		"'%s' is in use (see by whom: fuser -vm '%s'; detach it anyway: larder umount -l '%s')",
+		path, path, path);
+}
+
 int mount_unmount(const char *path, bool is_lazy, struct err *err)
 {
 	_cleanup_free_ char *real = NULL;
 	int r = find_ours(path, &real, err);
 
+	if (r == 0)
+		r = check_owner(real, err);
 	if (r < 0)
 		return r;
 	enum mount_health health = mount_probe(real, MOUNT_LOOK_MS);
@@ -298,10 +332,7 @@ int mount_unmount(const char *path, bool is_lazy, struct err *err)
 		health == MOUNT_ANSWERS ? mount_pid(real, MOUNT_LOOK_MS) : -1;
 	r = unmount_at(real, is_lazy || health == MOUNT_DEAD);
 	if (r == -EBUSY)
-		return err_set(
-			err, EBUSY,
-			"'%s' is in use (see by whom: fuser -vm '%s'; detach it anyway: larder umount -l '%s')",
-			real, real, real);
+		return busy(real, err);
 	if (r < 0)
 		return err_set(err, -r, "cannot unmount '%s': %s", real,
 			       strerror(-r));
