@@ -34,6 +34,11 @@ expect_fail "sign|key" larder mount -c larder.conf \
 	-o "cache=$T/cache3,key=$T/other.key.pub" "$source" mnt
 expect_fail "key" larder mount -c larder.conf -o "cache=$T/cache3" "$source" mnt
 expect_fail "absent.pub" larder mount -c larder.conf -o "cache=$T/c,key=absent.pub" "$source" mnt
+expect_fail "^larder mount: cannot read key '[^']*absent.pub': [^']*$" \
+	larder mount -c larder.conf -o "cache=$T/c,key=absent.pub" "$source" mnt
+expect_fail "'$T/no.pem'" try --ca=no.pem "$source" mnt
+expect_fail "'bogus' is no module .all, cache," try --debug=cache,bogus "$source" mnt
+expect_fail "^mount.larder --help shows" mount.larder
 expect_fail "no.conf" larder mount -c no.conf "$source" mnt
 printf '[a]\nmirror = /x\nmirrror = /y\n' > bad.conf
 expect_fail "bad.conf:3" larder mount -c bad.conf mnt

@@ -241,9 +241,16 @@ static const struct option_def section_options[] = {
 	{0},
 };
 
+/* mount.larder is a program of its own for those who call it. */
+static const char *program(const char *command)
+{
+	return strchr(command, '.') ? "" : "larder ";
+}
+
 int cli_fail(const char *command, int result, const struct err *err)
 {
-	fprintf(stderr, "larder %s: %s\n", command, err_text(err, result));
+	fprintf(stderr, "%s%s: %s\n", program(command), command,
+		err_text(err, result));
 	return CLI_FAILED;
 }
 
@@ -251,11 +258,12 @@ int cli_usage(const char *command, const char *format, ...)
 {
 	va_list args;
 
-	fprintf(stderr, "larder %s: ", command);
+	fprintf(stderr, "%s%s: ", program(command), command);
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
-	fprintf(stderr, "\nlarder %s --help shows how it is used\n", command);
+	fprintf(stderr, "\n%s%s --help shows how it is used\n",
+		program(command), command);
 	return CLI_USAGE;
 }
 
@@ -441,6 +449,40 @@ static bool has_sloppy(int argc, char **argv)
 	return false;
 }
 
+/* The first word that is no module, or NULL. */
+static const char *unknown_module(const char *list)
+{
+	static const char *const modules[] = {"all", "cache", "dataset",
+					      "fetch", "mount"};
+	const size_t count = sizeof(modules) / sizeof(modules[0]);
+
+	for (;;) {
+		size_t i = 0, len = strcspn(list, ",");
+
+		while (i < count && (strlen(modules[i]) != len ||
+				     strncmp(modules[i], list, len) != 0))
+			i++;
+		if (i == count)
+			return list;
+		if (!list[len])
+			return NULL;
+		list += len + 1;
+	}
+}
+
+static int set_debug(const char *list, struct err *err)
+{
+	const char *bad = unknown_module(list);
+
+	if (bad)
+		return err_set(
+			err, EINVAL,
+			"debug: '%.*s' is no module (all, cache, dataset, fetch, mount)",
+			(int)strcspn(bad, ","), bad);
+	log_set_debug(list);
+	return 0;
+}
+
 int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 	      char **argv)
 {
@@ -471,10 +513,9 @@ int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 	r = read_config(cli, &err);
 	if (r < 0)
 		return CLI_EXIT(cli_fail(command->name, r, &err));
-	if (cli->settings.debug) {
-		log_set_level(LOG_LEVEL_DEBUG);
-		log_set_debug(cli->settings.debug);
-	}
+	if (cli->settings.debug && set_debug(cli->settings.debug, &err) < 0)
+		return CLI_EXIT(cli_usage(command->name, "%s",
+					  err_text(&err, -EINVAL)));
 	return 0;
 }
 

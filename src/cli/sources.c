@@ -124,6 +124,10 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 	uint64_t disk = settings->size.percent || settings->min_free.percent ?
 				disk_bytes(dir) :
 				0;
+	const char *ca = cli_absolute(cli, settings->ca);
+	if (ca && access(ca, R_OK) < 0)
+		return err_set(err, errno, "cannot read certificates '%s': %s",
+			       ca, strerror(errno));
 	*ret = (struct node_options){
 		.cache_dir = dir,
 		.cache_limit_bytes = option_space_bytes(&settings->size, disk),
@@ -135,7 +139,7 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 				      UINT32_MAX :
 				      (uint32_t)settings->refresh_ms,
 		.proxy = settings->proxy,
-		.ca_file = cli_absolute(cli, settings->ca),
+		.ca_file = ca,
 	};
 	return 0;
 }
