@@ -44,9 +44,7 @@ static int load_key(const char *path, struct public_key *ret, struct err *err)
 	if (r < 0)
 		r = err_set(err, -r, "cannot read key '%s': %s", path,
 			    strerror(-r));
-	else
-		r = public_key_parse(text.data, text.len, ret, err);
-	if (r < 0)
+	else if ((r = public_key_parse(text.data, text.len, ret, err)) < 0)
 		r = err_prefix(err, r, "key '%s'", path);
 	buf_release(&text);
 	return r < 0 ? r : 0;
