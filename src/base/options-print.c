@@ -101,7 +101,8 @@ void options_print_help(const struct options *options, FILE *file)
 /* Commands (--help, -c) are no settings. */
 static bool is_setting(const struct option_def *def)
 {
-	return def->type != OPTION_HEADING && def->type != OPTION_WORDS &&
+	return !def->is_hidden && def->type != OPTION_HEADING &&
+	       def->type != OPTION_WORDS &&
 	       def->places != OPTION_ARGV;
 }
 

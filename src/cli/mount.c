@@ -229,8 +229,24 @@ static int run(struct request *request, struct err *err)
 
 /* ---- --print-config, --fstab */
 
+/* Defaults that are not in the table since they depend on the user, or are the
+ * cache's own. */
+static void fill_default(struct cli *cli, const char *name, const char *value)
+{
+	if (value && !options_is_set(&cli->options, name))
+		options_set(&cli->options, OPTION_FILE, "default", name, value,
+			    NULL);
+}
+
 static void print_values(struct cli *cli)
 {
+	struct node_options node = {0};
+
+	if (cli_node_options(cli, &node, NULL) == 0)
+		fill_default(cli, "cache", node.cache_dir);
+	fill_default(cli, "size", "80%");
+	fill_default(cli, "min-free", "5%");
+	fill_default(cli, "allow_other", geteuid() == 0 ? "yes" : "no");
 	printf("[larder]\n");
 	options_print_values(&cli->options, stdout);
 	for (size_t i = 0; i < cli->datasets.count; i++) {
