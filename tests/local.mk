@@ -122,6 +122,7 @@ dist_check_SCRIPTS += \
 	%D%/test-mount-is-read-only.sh \
 	%D%/test-mount-leaves-broken-sections-out.sh \
 	%D%/test-mount-says-why-not.sh \
+	%D%/test-mount-takes-turns.sh \
 	%D%/test-mounts-share-a-cache.sh \
 	%D%/test-names-are-kept.sh \
 	%D%/test-new-snapshot-is-seen.sh \

@@ -65,6 +65,7 @@ struct request {
 	struct mount_guard *guards;
 	size_t guard_count, guard_capacity;
 	bool is_foreground;
+	int lock_fd; /* while it is checked and mounted; or -1 */
 };
 
 static bool is_whole(const char *source)
@@ -197,34 +198,61 @@ static int prepare(struct request *request, struct err *err)
 
 /* ---- serving */
 
+struct serving {
+	struct request *request;
+	struct daemon *daemon;
+};
+
+/* In the background the lock is the waiting parent's. */
+static void unlock_foreground(struct request *request)
+{
+	if (request->is_foreground && request->lock_fd >= 0) {
+		close(request->lock_fd);
+		request->lock_fd = -1;
+	}
+}
+
 static void on_ready(void *arg, const char *line)
 {
-	daemon_ready(arg, line);
+	struct serving *serving = arg;
+
+	unlock_foreground(serving->request);
+	daemon_ready(serving->daemon, line);
 }
 
 static void on_tick(void *arg, const char *line)
 {
-	daemon_tick(arg, line);
+	struct serving *serving = arg;
+
+	daemon_tick(serving->daemon, line);
 }
 
 static int serve(void *arg, struct daemon *daemon, struct err *err)
 {
+	struct serving serving = {.request = arg, .daemon = daemon};
 	struct mount_status status = {
-		.ready = on_ready, .tick = on_tick, .arg = daemon};
+		.ready = on_ready, .tick = on_tick, .arg = &serving};
 
-	return mount_run(arg, &status, err);
+	return mount_run(&serving.request->options, &status, err);
 }
 
 static int run(struct request *request, struct err *err)
 {
+	uint64_t limit_ms = request->options.node.timeout_ms + START_EXTRA_MS;
 	int r = mount_check(&request->options, err);
 
 	if (r < 0)
 		return r;
-	return daemon_run(request->is_foreground,
-			  mountpoint_fd(request->options.mountpoint),
-			  request->options.node.timeout_ms + START_EXTRA_MS,
-			  serve, &request->options, err);
+	r = mount_lock(&request->options, limit_ms, &request->lock_fd, err);
+	if (r == 0)
+		r = mount_check(&request->options, err);
+	if (r == 0)
+		r = daemon_run(request->is_foreground,
+			       mountpoint_fd(request->options.mountpoint),
+			       limit_ms, serve, request, err);
+	if (request->lock_fd >= 0)
+		close(request->lock_fd);
+	return r;
 }
 
 /* ---- --print-config, --fstab */

@@ -51,6 +51,14 @@ struct mount_options {
  */
 int mount_check(const struct mount_options *options, struct err *err);
 
+/*
+ * One mount at a time at one place: held from before a second mount_check until
+ * the mount answers. *ret is a descriptor to close then, or -1 where there is
+ * nothing to hold. -EBUSY after limit_ms.
+ */
+int mount_lock(const struct mount_options *options, uint64_t limit_ms, int *ret,
+	       struct err *err);
+
 struct mount_status {
 	/* the mount answers: `line` is for people, and lives on */
 	void (*ready)(void *arg, const char *line);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -34,6 +35,7 @@ extern char **environ;
 #define SYMLINKS_MAX 40	    /* as the kernel */
 #define STACKED_MAX 16	    /* dead mounts on top of each other */
 #define DEPTH_MAX 4096	    /* PATH_MAX / 1: no real path is deeper */
+#define LOCK_STEP_MS 50
 #define DAEMON_END_MS 3000u /* how long umount waits for the process to end */
 
 int mountpoint_fd(const char *mountpoint)
@@ -230,6 +232,32 @@ int mount_check(const struct mount_options *options, struct err *err)
 				path, strerror(-r));
 	}
 	return err_set(err, EBUSY, "too many dead mounts at '%s'", path);
+}
+
+/* The lock is on the directory that will be mounted over: whoever waits for it
+ * has it open already and sees the mount once it is there. */
+int mount_lock(const struct mount_options *options, uint64_t limit_ms, int *ret,
+	       struct err *err)
+{
+	uint64_t end = now_ms() + limit_ms;
+
+	*ret = -1;
+	if (mountpoint_fd(options->mountpoint) >= 0)
+		return 0;
+	_cleanup_close_ int fd = open(options->mountpoint,
+				      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* what cannot be read or locked is mounted without */
+	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return 0;
+		if (now_ms() >= end)
+			return err_set(err, EBUSY,
+				       "another mount at '%s' is under way",
+				       options->mountpoint);
+		poll(NULL, 0, LOCK_STEP_MS);
+	}
+	*ret = steal_fd(&fd);
+	return 0;
 }
 
 int fusermount_unmount(const char *path, bool is_lazy)
