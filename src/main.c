@@ -125,7 +125,8 @@ static int open_manual(const char *page, const char *topic)
 		;
 	if (!r && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return CLI_DONE;
-	fprintf(stderr, "larder help: no manual was shown; try: larder %s%s--help\n",
+	fprintf(stderr,
+		"larder help: no manual was shown; try: larder %s%s--help\n",
 		is_command ? topic : "", is_command ? " " : "");
 	return CLI_FAILED;
 }
@@ -174,9 +175,9 @@ static void fill_standard_descriptors(void)
 		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
 			continue;
 		/* the lowest free one: fd */
-		if (open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY :
-							    O_RDONLY) |
-					      O_CLOEXEC) == fd)
+		if (open("/dev/null",
+			 (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) |
+				 O_CLOEXEC) == fd)
 			(void)fcntl(fd, F_SETFD, 0);
 	}
 }

@@ -361,7 +361,8 @@ static void print_fstab(struct request *request)
 
 /* ---- commands */
 
-/* One word that names a dataset, and no directory: the other word is missing. */
+/* One word that names a dataset, and no directory: the other word is missing.
+ */
 static bool is_source_alone(const char *word)
 {
 	return (strchr(word, '#') || strstr(word, "://")) &&

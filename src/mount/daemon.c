@@ -231,9 +231,10 @@ static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms,
 	}
 	/* it is mounted, whoever hears of it: no failure */
 	if (printf("%s\n", message.text) < 0 || fflush(stdout) != 0) {
-		log_write(LOG_LEVEL_WARNING, "mount",
-			  "mounted, but cannot write that to standard output: %s",
-			  strerror(errno));
+		log_write(
+			LOG_LEVEL_WARNING, "mount",
+			"mounted, but cannot write that to standard output: %s",
+			strerror(errno));
 		clearerr(stdout);
 	}
 	return 0;

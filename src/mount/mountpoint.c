@@ -32,9 +32,9 @@
 
 extern char **environ;
 
-#define SYMLINKS_MAX 40	    /* as the kernel */
-#define STACKED_MAX 16	    /* dead mounts on top of each other */
-#define DEPTH_MAX 4096	    /* PATH_MAX / 1: no real path is deeper */
+#define SYMLINKS_MAX 40 /* as the kernel */
+#define STACKED_MAX 16	/* dead mounts on top of each other */
+#define DEPTH_MAX 4096	/* PATH_MAX / 1: no real path is deeper */
 #define LOCK_STEP_MS 50
 #define DAEMON_END_MS 3000u /* how long umount waits for the process to end */
 
@@ -244,8 +244,8 @@ int mount_lock(const struct mount_options *options, uint64_t limit_ms, int *ret,
 	*ret = -1;
 	if (mountpoint_fd(options->mountpoint) >= 0)
 		return 0;
-	_cleanup_close_ int fd = open(options->mountpoint,
-				      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int fd =
+		open(options->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* what cannot be read or locked is mounted without */
 	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
