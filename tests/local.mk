@@ -140,6 +140,7 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-sparse-and-large.sh \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-publish-takes-turns.sh \
+	%D%/test-publish-warns-of-other-keys.sh \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-session-on-a-descriptor.sh \

@@ -218,18 +218,21 @@ static void print_transfer(const struct publish_result *result, bool is_dry_run)
 			   rate));
 }
 
-static void print_text(const struct publish_result *result, bool is_dry_run)
+static void print_text(const struct arguments *arguments,
+		       const struct publish_result *result)
 {
 	char digest[DIGEST_TEXT_MAX];
 
 	printf("%s %s serial %" PRIu64 " %s\n",
-	       result->is_unchanged ? "unchanged" :
-	       is_dry_run	    ? "would publish" :
-				      "published",
+	       result->is_unchanged  ? "unchanged" :
+	       arguments->is_dry_run ? "would publish" :
+				       "published",
 	       result->head.dataset, result->head.serial,
 	       digest_text(&result->head.catalog, digest));
+	if (arguments->tag)
+		printf("  tag %s\n", arguments->tag);
 	print_totals(result);
-	print_transfer(result, is_dry_run);
+	print_transfer(result, arguments->is_dry_run);
 }
 
 static void print_json(const struct publish_result *result, bool is_dry_run)
@@ -261,6 +264,9 @@ static void warn(const struct arguments *arguments,
 {
 	char size[FORMAT_MAX];
 
+	if (result->is_other_key)
+		fprintf(stderr,
+			"larder publish: the head before was signed by another key: nodes that trust only that one stay on the old snapshot\n");
 	if (result->salvaged_bytes)
 		fprintf(stderr,
 			"larder publish: went on with %s of a run that was interrupted\n",
@@ -336,7 +342,7 @@ static int publish(const struct arguments *arguments, const char *tree,
 	if (arguments->json)
 		print_json(&result, arguments->is_dry_run);
 	else
-		print_text(&result, arguments->is_dry_run);
+		print_text(arguments, &result);
 	return CLI_DONE;
 }
 

@@ -414,6 +414,10 @@ static bool needs_head(const struct run *run, const struct head *head)
 {
 	const struct publish_options *options = run->options;
 
+	/* One that expired would go on refusing new readers. */
+	if (run->has_current && run->current.expires &&
+	    run->current.expires <= head->time)
+		return true;
 	return !run->has_current || options->is_forced || options->expires_s ||
 	       !digest_equal(&head->catalog, &run->current.catalog) ||
 	       (options->key && !is_signed_by(&run->current, options->key));
@@ -493,6 +497,9 @@ static int write_heads(struct run *run, const struct snapshot_totals *totals,
 	is_needed = needs_head(run, &head);
 	result->is_unchanged = !is_needed;
 	result->head = is_needed ? head : run->current;
+	result->is_other_key = run->has_current && options->key &&
+			       run->current.signature_count > 0 &&
+			       !is_signed_by(&run->current, options->key);
 	if (options->is_dry_run)
 		return 0;
 	run->stage = "writing the head";

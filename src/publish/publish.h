@@ -59,6 +59,7 @@ struct publish_result {
 	struct head
 		head; /* the current head now; of a dry run: what it would be */
 	bool is_unchanged; /* the snapshot was there; head is the old one */
+	bool is_other_key; /* the head before was signed, by other keys only */
 	uint64_t files, directories, symlinks;
 	uint64_t skipped; /* sockets, devices, FIFOs */
 	uint64_t excluded;
