@@ -190,8 +190,42 @@ static int unmount_at(const char *path, bool is_lazy)
 	return fusermount_unmount(path, is_lazy);
 }
 
+/* *ret is -1 for what cannot be read or locked: done without. -EBUSY. */
+static int lock_directory(const char *path, uint64_t limit_ms, int *ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t end = now_ms() + limit_ms;
+
+	*ret = -1;
+	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return 0;
+		if (now_ms() >= end)
+			return -EBUSY;
+		poll(NULL, 0, LOCK_STEP_MS);
+	}
+	*ret = steal_fd(&fd);
+	return 0;
+}
+
+/* Two that find the same dead mount must not take away what the first of them
+ * mounts next. What is below a dead mount cannot be opened: its parent can. */
+static int lock_parent(const char *path)
+{
+	_cleanup_free_ char *parent = strdup(path);
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+	int fd = -1;
+
+	if (!slash)
+		return -1;
+	slash[slash == parent] = '\0';
+	(void)lock_directory(parent, MOUNT_LOOK_MS, &fd);
+	return fd;
+}
+
 int mount_check(const struct mount_options *options, struct err *err)
 {
+	_cleanup_close_ int parent = -1;
 	_cleanup_free_ char *path = NULL;
 	bool is_ours = false;
 
@@ -224,8 +258,11 @@ int mount_check(const struct mount_options *options, struct err *err)
 		case MOUNT_DEAD:
 			break;
 		}
+		/* with the lock, it is looked at again */
+		if (parent < 0 && (parent = lock_parent(path)) >= 0)
+			continue;
 		r = unmount_at(path, true);
-		if (r < 0)
+		if (r < 0 && r != -EINVAL) /* gone meanwhile */
 			return err_set(
 				err, -r,
 				"cannot take away the dead mount at '%s': %s",
@@ -239,25 +276,13 @@ int mount_check(const struct mount_options *options, struct err *err)
 int mount_lock(const struct mount_options *options, uint64_t limit_ms, int *ret,
 	       struct err *err)
 {
-	uint64_t end = now_ms() + limit_ms;
-
 	*ret = -1;
 	if (mountpoint_fd(options->mountpoint) >= 0)
 		return 0;
-	_cleanup_close_ int fd =
-		open(options->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* what cannot be read or locked is mounted without */
-	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return 0;
-		if (now_ms() >= end)
-			return err_set(err, EBUSY,
-				       "another mount at '%s' is under way",
-				       options->mountpoint);
-		poll(NULL, 0, LOCK_STEP_MS);
-	}
-	*ret = steal_fd(&fd);
-	return 0;
+	return lock_directory(options->mountpoint, limit_ms, ret) < 0 ?
+		       err_set(err, EBUSY, "another mount at '%s' is under way",
+			       options->mountpoint) :
+		       0;
 }
 
 int fusermount_unmount(const char *path, bool is_lazy)
