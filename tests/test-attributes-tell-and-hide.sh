@@ -18,7 +18,7 @@ publish_tree tree mirror d
 mount_dataset "$T/mirror#d" mnt
 
 cat > attributes.py <<'PY'
-import errno, os
+import errno, os, time
 def error(call):
     try:
         call()
@@ -43,7 +43,11 @@ assert os.getxattr('mnt', 'user.larder.state') == b'ok'
 assert os.getxattr('mnt/file', 'user.larder.state') == b'cold'
 assert os.getxattr('mnt/file', 'user.larder.cached') == b'0'
 open('mnt/file').read()
-assert os.getxattr('mnt/file', 'user.larder.state') == b'complete'
+# Readers are answered before the cache file is written.
+end = time.monotonic() + 20
+while os.getxattr('mnt/file', 'user.larder.state') != b'complete':
+    assert time.monotonic() < end, 'still ' + os.getxattr('mnt/file', 'user.larder.state').decode()
+    time.sleep(0.05)
 assert os.getxattr('mnt/file', 'user.larder.cached') == b'5'
 assert os.path.exists('/proc/%s' % os.getxattr('mnt', 'user.larder.pid').decode())
 PY

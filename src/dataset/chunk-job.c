@@ -241,7 +241,7 @@ static void note_failure(struct chunk_job *job, enum fetch_class class,
 					       text, retry_after_ms);
 	tries_text(&job->tries, all, sizeof(all));
 	for (uint32_t i = 0; i < job->count; i++)
-		flight_trouble(job->chunks[i].flight, all);
+		flight_trouble(job->chunks[i].flight, tries_errnum(&job->tries), all);
 	job->mirror = -1;
 	job->is_fresh = job->is_uncached = false;
 }

@@ -255,22 +255,23 @@ void flight_finish(struct flight *flight, int result, const struct err *err,
 	}
 }
 
-void flight_trouble(struct flight *flight, const char *text)
+void flight_trouble(struct flight *flight, int errnum, const char *text)
 {
 	struct flight_shard *shard =
 		shard_of(flight->node->flights, &flight->key);
 
 	scoped_lock(&shard->lock);
-	err_set(&flight->trouble, EIO, "%s", text);
+	flight->trouble_result = err_set(&flight->trouble, errnum, "%s", text);
 }
 
-void flight_trouble_read(struct flight *flight, struct err *ret)
+int flight_trouble_read(struct flight *flight, struct err *ret)
 {
 	struct flight_shard *shard =
 		shard_of(flight->node->flights, &flight->key);
 
 	scoped_lock(&shard->lock);
 	*ret = flight->trouble;
+	return flight->trouble_result;
 }
 
 bool flight_park(struct flight *flight, struct park_node *node)

@@ -64,6 +64,7 @@ struct flight {
 	/* guarded by the shard's lock */
 	struct park_node *parked;
 	struct err trouble; /* what went wrong so far, while RUNNING */
+	int trouble_result; /* its negative errno; 0: nothing did */
 	struct flight_target *targets, first_target;
 	uint32_t target_count, target_capacity;
 
@@ -105,9 +106,10 @@ static inline enum flight_state flight_state(struct flight *flight)
  * on success. For chunks set plain before. */
 void flight_finish(struct flight *flight, int result, const struct err *err,
 		   struct object *object);
-/* What is wrong just now: the text of a waiter whose time is over. */
-void flight_trouble(struct flight *flight, const char *text);
-void flight_trouble_read(struct flight *flight, struct err *ret);
+/* What is wrong just now: the answer to a waiter whose time is over. Read
+ * returns the negative errno, 0 where nothing is. */
+void flight_trouble(struct flight *flight, int errnum, const char *text);
+int flight_trouble_read(struct flight *flight, struct err *ret);
 
 /* Join: false if it has ended, else node is woken when it does. */
 bool flight_park(struct flight *flight, struct park_node *node);

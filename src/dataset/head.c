@@ -336,7 +336,7 @@ static void next_mirror(struct head_job *job, enum fetch_class class,
 					       text,
 					       job->request.retry_after_ms);
 	tries_text(&job->tries, all, sizeof(all));
-	flight_trouble(job->flight, all);
+	flight_trouble(job->flight, tries_errnum(&job->tries), all);
 	run_ask(&job->task, NULL);
 }
 

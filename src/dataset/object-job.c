@@ -204,7 +204,7 @@ static void note_failure(struct object_job *job, enum fetch_class class,
 
 	tries_note(&job->tries, job->mirror, class, text, retry_after_ms);
 	tries_text(&job->tries, all, sizeof(all));
-	flight_trouble(job->flight, all);
+	flight_trouble(job->flight, tries_errnum(&job->tries), all);
 }
 
 /* Bytes that are wrong may be a cache's in between: ask once past it. */

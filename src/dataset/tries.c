@@ -155,7 +155,7 @@ static void borrow_reasons(struct tries *tries)
 	pthread_mutex_unlock(&dataset->lock);
 }
 
-static int verdict(const struct tries *tries)
+int tries_errnum(const struct tries *tries)
 {
 	bool all_refused = true, all_slow = true, any = false;
 
@@ -200,7 +200,7 @@ static int give_up(struct tries *tries, struct err *err)
 
 	borrow_reasons(tries);
 	tries_text(tries, text, sizeof(text));
-	return err_set(err, verdict(tries), "%s",
+	return err_set(err, tries_errnum(tries), "%s",
 		       text[0] ? text : "no mirror answers");
 }
 

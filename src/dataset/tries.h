@@ -42,5 +42,8 @@ void tries_record(struct tries *tries, int mirror, enum fetch_class class,
 void tries_progress(struct tries *tries);
 /* "mirror-a: HTTP 503, mirror-b: timed out" so far; "" if nothing failed. */
 void tries_text(const struct tries *tries, char *text, size_t size);
+/* The errno for that: EACCES when all refuse, ETIMEDOUT when all are silent,
+ * else EIO. */
+int tries_errnum(const struct tries *tries);
 
 #endif

@@ -168,13 +168,13 @@ void park_down(struct park_node *node)
 static int timeout_reason(struct park *park, struct err *err)
 {
 	for (uint32_t i = 0; i < park->count; i++) {
-		struct err trouble = {0};
+		int r;
 
 		if (flight_state(park->flights[i]) != FLIGHT_RUNNING)
 			continue;
-		flight_trouble_read(park->flights[i], &trouble);
-		if (trouble.text[0])
-			return err_set(err, ETIMEDOUT, "%s", trouble.text);
+		r = flight_trouble_read(park->flights[i], err);
+		if (r < 0)
+			return r;
 	}
 	return err_set(err, ETIMEDOUT, "no answer within %llu s",
 		       (unsigned long long)(now_ms() - park->started_ms + 500) /

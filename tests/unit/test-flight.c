@@ -154,14 +154,14 @@ static void a_deadline_ends_the_wait_with_what_is_wrong(void **state)
 	(void)state;
 	waiter_init(&waiter.waiter, count_wake);
 	flight = flight_get(node->flights, &key, &is_new);
-	flight_trouble(flight, "mirror-a: HTTP 503");
+	flight_trouble(flight, EACCES, "mirror-a: HTTP 403");
 	assert_int_equal(waiter_hold(&waiter.waiter, flight_ref(flight)), 0);
 	assert_int_equal(waiter_end(node, &waiter.waiter, DATASET_PARKED, NULL),
 			 DATASET_PARKED);
 	assert_true(wait_for(&waiter.woken, 1, 2000));
 	assert_true(now_ms() - start >= 190);
-	assert_int_equal(waiter_begin(&waiter.waiter, &err), -ETIMEDOUT);
-	assert_string_equal(err.text, "mirror-a: HTTP 503");
+	assert_int_equal(waiter_begin(&waiter.waiter, &err), -EACCES);
+	assert_string_equal(err.text, "mirror-a: HTTP 403");
 	waiter_release(&waiter.waiter);
 	/* The flight ends later and touches nothing of the waiter's. */
 	memset(&waiter.waiter, 0xAA, sizeof(waiter.waiter));
