@@ -306,6 +306,8 @@ static void raise_descriptor_limit(void)
 }
 
 static void on_fuse_log(enum fuse_log_level level, const char *format,
+			va_list args) __attribute__((format(printf, 2, 0)));
+static void on_fuse_log(enum fuse_log_level level, const char *format,
 			va_list args)
 {
 	char text[LINE_BYTES];
