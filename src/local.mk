@@ -45,6 +45,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/layout.c \
 	%D%/cache/layout.h \
 	%D%/cache/objects.c \
+	%D%/cache/pins.c \
+	%D%/cache/pins.h \
 	%D%/cache/recorder.c \
 	%D%/cache/recorder.h \
 	%D%/cache/rows.c \

@@ -11,6 +11,7 @@ unit_tests = \
 	%D%/unit/test-cache-damage \
 	%D%/unit/test-cache-evict \
 	%D%/unit/test-cache-index \
+	%D%/unit/test-cache-pins \
 	%D%/unit/test-cache-processes \
 	%D%/unit/test-cache-refuses \
 	%D%/unit/test-cache-tables \

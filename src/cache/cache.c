@@ -126,6 +126,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 		cache->gate_fd = open_regular(cache->dirfd, LAYOUT_GATE,
 					      O_RDWR | O_CREAT, 0600);
 	claims_open(&cache->claims, cache->is_readonly ? -1 : cache->dirfd);
+	keeper_init(&cache->keeper, cache);
 	fd = openat(cache->dirfd, "blobs",
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = blob_table_init(&cache->blobs, fd);
@@ -136,7 +137,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 	open_index(cache);
 	r = recorder_start(&cache->recorder, cache);
 	if (r == 0)
-		r = keeper_start(&cache->keeper, cache);
+		r = keeper_start(&cache->keeper);
 	if (r < 0)
 		return err_set(err, -r, "cannot start threads for cache '%s': "
 			       "%s", cache->dir, strerror(-r));
@@ -180,6 +181,7 @@ void cache_close(struct cache *cache)
 	blob_table_release(&cache->blobs);
 	index_close(cache->index);
 	claims_close(&cache->claims);
+	keeper_release(&cache->keeper);
 	space_release(&cache->space);
 	if (cache->gate_fd >= 0)
 		close(cache->gate_fd);

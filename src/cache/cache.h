@@ -128,6 +128,31 @@ uint32_t cache_progress_read(struct cache *cache, const struct digest *unit);
  * waits misses nothing; meant for one thread. */
 void cache_wait(struct cache *cache, uint32_t timeout_ms);
 
+/* ---- pins: files of their own, so they survive the index. Every process on
+ * the directory honours a pin from the moment cache_pin_add returns; removing
+ * one is as quick. A pin of the same source, path and globs is replaced. */
+struct cache_pin {
+	const char *source; /* what was pinned: MIRROR#NAME or a name */
+	const char *path;   /* below the dataset's root, "" for it */
+	const char *const *globs;
+	size_t glob_count;
+	struct digest snapshot;
+	int64_t made_s;
+	uint64_t bytes; /* of the files asked for, for people */
+	/* What is kept: blobs, and the catalogs and recipes they need. */
+	const struct digest *blobs, *objects;
+	size_t blob_count, object_count;
+};
+int cache_pin_add(struct cache *cache, const struct cache_pin *pin,
+		  struct err *err);
+/* By source, path and globs; -ENOENT: there is none. */
+int cache_pin_remove(struct cache *cache, const struct cache_pin *pin,
+		     struct err *err);
+/* The pin is each's for the call. */
+int cache_pin_list(struct cache *cache,
+		   void (*each)(void *arg, const struct cache_pin *pin),
+		   void *arg, struct err *err);
+
 /* ---- usage and counters, for status */
 struct cache_usage {
 	uint64_t used_bytes, limit_bytes, disk_free_bytes;

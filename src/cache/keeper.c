@@ -82,7 +82,7 @@ static int collect(struct cache *cache, struct candidates *candidates)
 	return n < 0 ? n : 0;
 }
 
-/* Bytes freed; 0 if the blob is in use. */
+/* Bytes freed; 0 if the blob is in use or pinned. */
 static uint64_t evict_blob(struct cache *cache,
 			   const struct evict_candidate *candidate)
 {
@@ -92,7 +92,8 @@ static uint64_t evict_blob(struct cache *cache,
 	} };
 	char path[BLOB_PATH_MAX];
 
-	if (!blob_table_forget(&cache->blobs, &candidate->id) ||
+	if (pin_set_has(&cache->keeper.pins, &candidate->id) ||
+	    !blob_table_forget(&cache->blobs, &candidate->id) ||
 	    blob_files_remove(cache->blobs.dirfd, candidate) < 0)
 		return 0;
 	blob_announcement_path(&candidate->id, path);
@@ -152,6 +153,7 @@ static bool evict_gated(struct cache *cache)
 
 void keeper_evict(struct cache *cache)
 {
+	scoped_lock(&cache->keeper.evicting);
 	/* While the index cannot be written, what is freed could not be
 	 * taken off the total, and everything would go. */
 	if (cache->is_readonly || !cache_has_index(cache) ||
@@ -337,15 +339,32 @@ static void *keeper_thread(void *arg)
 	return NULL;
 }
 
-int keeper_start(struct keeper *keeper, struct cache *cache)
+void keeper_init(struct keeper *keeper, struct cache *cache)
 {
 	uint32_t random = (uint32_t)now_ns();
-	int r;
 
 	keeper->cache = cache;
 	keeper->next_directory = random % 256;
 	pthread_mutex_init(&keeper->lock, NULL);
+	pthread_mutex_init(&keeper->evicting, NULL);
 	cond_init_monotonic(&keeper->wake);
+	pin_set_init(&keeper->pins, cache->dirfd);
+}
+
+void keeper_release(struct keeper *keeper)
+{
+	if (!keeper->cache)
+		return;
+	pin_set_release(&keeper->pins);
+	pthread_mutex_destroy(&keeper->lock);
+	pthread_mutex_destroy(&keeper->evicting);
+	pthread_cond_destroy(&keeper->wake);
+}
+
+int keeper_start(struct keeper *keeper)
+{
+	int r;
+
 	keeper->is_running = true; /* before anybody can look at it */
 	r = thread_start(&keeper->thread, keeper_thread, keeper);
 	if (r < 0)
@@ -371,7 +390,5 @@ void keeper_stop(struct keeper *keeper)
 	pthread_cond_signal(&keeper->wake);
 	pthread_mutex_unlock(&keeper->lock);
 	pthread_join(keeper->thread, NULL);
-	pthread_mutex_destroy(&keeper->lock);
-	pthread_cond_destroy(&keeper->wake);
 	keeper->is_running = false;
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cache/pins.h"
+
 struct cache;
 
 /*
@@ -21,11 +23,16 @@ struct keeper {
 	pthread_cond_t wake;
 	bool is_stopping, is_kicked;
 	_Atomic uint64_t quiet_until_ms; /* nothing more to evict before */
+	pthread_mutex_t evicting; /* guards the next two */
+	struct pin_set pins;
 	uint64_t next_full_sweep_ms;
 	unsigned int next_directory; /* of blobs/, to be swept */
 };
 
-int keeper_start(struct keeper *keeper, struct cache *cache);
+/* Made before and released after the thread: tests are their own keeper. */
+void keeper_init(struct keeper *keeper, struct cache *cache);
+void keeper_release(struct keeper *keeper);
+int keeper_start(struct keeper *keeper);
 void keeper_stop(struct keeper *keeper);
 /* Evict now rather than at the next tick. */
 void keeper_kick(struct keeper *keeper);

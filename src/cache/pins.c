@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pins: what is never evicted. Each is a text file of its own in pins/, made
+ * whole under another name and renamed, so that it survives the index, needs
+ * no lock between processes and can be read by people. The evictor looks at
+ * the directory's time before each removal and reads the files again when it
+ * has moved. It remembers eight bytes a digest: a pinned million takes 8 MiB.
+ */
+#include <config.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "base/vec.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "cache/files.h"
+#include "cache/internal.h"
+#include "cache/pins.h"
+
+#define FIRST_LINE "larder-pin 1"
+/* 5 million blobs. */
+#define PIN_BYTES_MAX (512u << 20)
+/* A directory read so soon after its last change may change again within the
+ * same tick of the filesystem's clock. */
+#define SAME_TICK_MS 100u
+
+/* ---- one file */
+
+/* Paths may hold any byte: control bytes and backslashes as \xNN. */
+static int put_text(struct buf *buf, const char *key, const char *value)
+{
+	int r = buf_printf(buf, "%s ", key);
+
+	for (; *value && r == 0; value++) {
+		unsigned char c = (unsigned char)*value;
+
+		if (c < 0x20 || c == 0x7f || c == '\\')
+			r = buf_printf(buf, "\\x%02x", c);
+		else
+			r = buf_append(buf, value, 1);
+	}
+	return r == 0 ? buf_append(buf, "\n", 1) : r;
+}
+
+static int put_digests(struct buf *buf, const char *key,
+		       const struct digest *digests, size_t count)
+{
+	char text[DIGEST_TEXT_MAX];
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = buf_printf(buf, "%s %s\n", key,
+			       digest_text(&digests[i], text));
+	return r;
+}
+
+static int put_pin(struct buf *buf, const struct cache_pin *pin)
+{
+	char text[DIGEST_TEXT_MAX], made[FORMAT_MAX];
+	int r = buf_printf(buf, FIRST_LINE "\n");
+
+	if (r == 0)
+		r = put_text(buf, "source", pin->source);
+	if (r == 0)
+		r = put_text(buf, "path", pin->path);
+	for (size_t i = 0; i < pin->glob_count && r == 0; i++)
+		r = put_text(buf, "glob", pin->globs[i]);
+	if (r == 0)
+		r = buf_printf(buf, "snapshot %s\nmade %s\nbytes %" PRIu64 "\n",
+			       digest_text(&pin->snapshot, text),
+			       format_time(pin->made_s, made), pin->bytes);
+	if (r == 0)
+		r = put_digests(buf, "object", pin->objects, pin->object_count);
+	if (r == 0)
+		r = put_digests(buf, "blob", pin->blobs, pin->blob_count);
+	return r;
+}
+
+/* Undone in place; what is no \xNN stays. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	while (*text) {
+		uint8_t byte;
+		char hex[3];
+
+		if (text[0] == '\\' && text[1] == 'x' && text[2] && text[3]) {
+			memcpy(hex, text + 2, 2);
+			hex[2] = '\0';
+			if (hex_decode(hex, &byte, 1) == 0 && byte) {
+				*to++ = (char)byte;
+				text += 4;
+				continue;
+			}
+		}
+		*to++ = *text++;
+	}
+	*to = '\0';
+}
+
+/* One line of a pin's file, cut at the first space. Lines of other keys are
+ * for later versions. */
+typedef void line_fn(void *arg, const char *key, char *value);
+
+static int read_lines(int dirfd, const char *name, line_fn *each, void *arg)
+{
+	int fd = open_regular(dirfd, name, O_RDONLY, 0);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0, total = 0;
+	ssize_t n;
+	int r = 0;
+
+	if (!file)
+		return fd < 0 ? fd : -errno;
+	while ((n = getline(&line, &size, file)) > 0) {
+		char *value;
+
+		total += (size_t)n;
+		if (total > PIN_BYTES_MAX) {
+			r = -EFBIG;
+			break;
+		}
+		line[strcspn(line, "\n")] = '\0';
+		value = strchr(line, ' ');
+		if (!value)
+			continue;
+		*value++ = '\0';
+		each(arg, line, value);
+	}
+	if (ferror(file))
+		r = -EIO;
+	fclose(file);
+	return r;
+}
+
+static bool is_pin_name(const char *name)
+{
+	uint8_t bytes[DIGEST_BYTES];
+
+	return strlen(name) == 2 * DIGEST_BYTES &&
+	       hex_decode(name, bytes, DIGEST_BYTES) == 0;
+}
+
+/* Calls each for every pin's file name; -ENOENT is none. */
+static int each_name(int dirfd,
+		     int (*each)(void *arg, int dirfd, const char *name),
+		     void *arg)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int r = 0;
+
+	if (!dir)
+		return -errno;
+	while (r == 0 && (errno = 0, entry = readdir(dir)))
+		if (is_pin_name(entry->d_name))
+			r = each(arg, dirfd, entry->d_name);
+	return r < 0 ? r : -errno;
+}
+
+/* ---- the set */
+
+struct reading {
+	VEC(uint64_t) names;
+	bool is_short; /* of memory */
+};
+
+static uint64_t short_name(const struct digest *id)
+{
+	return load_le64(id->bytes);
+}
+
+static void note_digest(void *arg, const char *key, char *value)
+{
+	struct reading *reading = arg;
+	struct digest digest;
+	uint64_t *name;
+
+	if ((strcmp(key, "blob") && strcmp(key, "object") &&
+	     strcmp(key, "snapshot")) ||
+	    digest_parse(value, &digest) < 0)
+		return;
+	name = vec_push(&reading->names);
+	if (name)
+		*name = short_name(&digest);
+	reading->is_short |= !name;
+}
+
+static int note_pin(void *arg, int dirfd, const char *name)
+{
+	int r = read_lines(dirfd, name, note_digest, arg);
+
+	return r == -ENOENT ? 0 : r; /* taken away meanwhile */
+}
+
+static int by_number(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+void pin_set_init(struct pin_set *pins, int cache_dirfd)
+{
+	*pins = (struct pin_set){0};
+	pins->dirfd = openat(cache_dirfd, "pins",
+			     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void pin_set_release(struct pin_set *pins)
+{
+	if (pins->dirfd >= 0)
+		close(pins->dirfd);
+	free(pins->names);
+	*pins = (struct pin_set){.dirfd = -1};
+}
+
+static bool is_unchanged(const struct pin_set *pins, const struct stat *st)
+{
+	return pins->is_known && st->st_mtim.tv_sec == pins->changed_s &&
+	       st->st_mtim.tv_nsec == pins->changed_ns;
+}
+
+static int read_set(struct pin_set *pins, const struct stat *st)
+{
+	struct reading reading = {0};
+	int r = each_name(pins->dirfd, note_pin, &reading);
+
+	if (r == 0 && reading.is_short)
+		r = -ENOMEM;
+	if (r < 0) {
+		vec_release(&reading.names);
+		return r;
+	}
+	if (reading.names.count > 0)
+		qsort(reading.names.items, reading.names.count,
+		      sizeof(*reading.names.items), by_number);
+	free(pins->names);
+	pins->names = reading.names.items;
+	pins->count = reading.names.count;
+	pins->changed_s = st->st_mtim.tv_sec;
+	pins->changed_ns = st->st_mtim.tv_nsec;
+	/* Not remembered as long as it could change unseen. */
+	pins->is_known = now_ms() - pins->read_ms > SAME_TICK_MS;
+	return 0;
+}
+
+static int renew(struct pin_set *pins)
+{
+	struct stat st;
+
+	if (fstat(pins->dirfd, &st) < 0)
+		return -errno;
+	if (is_unchanged(pins, &st))
+		return 0;
+	if (st.st_mtim.tv_sec != pins->changed_s ||
+	    st.st_mtim.tv_nsec != pins->changed_ns)
+		pins->read_ms = now_ms(); /* of the first look at it */
+	return read_set(pins, &st);
+}
+
+bool pin_set_has(struct pin_set *pins, const struct digest *id)
+{
+	uint64_t name = short_name(id);
+	int r = pins->dirfd < 0 ? -EBADF : renew(pins);
+
+	if (r < 0) {
+		log_limited(60000, log_warning("cannot read the pins, evicting "
+					       "nothing: reason=%s",
+					       strerror(-r)));
+		return true;
+	}
+	return pins->count > 0 && bsearch(&name, pins->names, pins->count,
+					  sizeof(name), by_number) != NULL;
+}
+
+/* ---- the door */
+
+/* The same thing pinned again replaces its pin: the name is of what the user
+ * asked for, not of the snapshot. */
+static int pin_path(const struct cache_pin *pin,
+		    char ret_path[5 + DIGEST_HEX_MAX])
+{
+	char hex[DIGEST_HEX_MAX];
+	struct digest digest;
+	struct buf text;
+	int r;
+
+	buf_init(&text, 16u << 20);
+	r = put_text(&text, "source", pin->source);
+	if (r == 0)
+		r = put_text(&text, "path", pin->path);
+	for (size_t i = 0; i < pin->glob_count && r == 0; i++)
+		r = put_text(&text, "glob", pin->globs[i]);
+	if (r == 0) {
+		digest_sha256(text.data, text.len, &digest);
+		snprintf(ret_path, 5 + DIGEST_HEX_MAX, "pins/%s",
+			 digest_hex(&digest, hex));
+	}
+	buf_release(&text);
+	return r;
+}
+
+int cache_pin_add(struct cache *cache, const struct cache_pin *pin,
+		  struct err *err)
+{
+	char path[5 + DIGEST_HEX_MAX];
+	struct buf text;
+	int r;
+
+	if (cache->is_readonly)
+		return err_set(err, EROFS,
+			       "cannot pin in '%s': the cache "
+			       "cannot be written",
+			       cache->dir);
+	buf_init(&text, PIN_BYTES_MAX);
+	r = pin_path(pin, path);
+	if (r == 0)
+		r = put_pin(&text, pin);
+	if (r == 0)
+		r = file_write(cache->dirfd, path, text.data, text.len, 0600,
+			       FILE_WRITE_SYNC | FILE_WRITE_MKDIR);
+	buf_release(&text);
+	if (r < 0)
+		return err_set(err, -r, "cannot write a pin in '%s': %s",
+			       cache->dir, strerror(-r));
+	return 0;
+}
+
+int cache_pin_remove(struct cache *cache, const struct cache_pin *pin,
+		     struct err *err)
+{
+	char path[5 + DIGEST_HEX_MAX];
+	int r = cache->is_readonly ? -EROFS : pin_path(pin, path);
+
+	if (r == 0 && unlinkat(cache->dirfd, path, 0) < 0)
+		r = -errno;
+	if (r < 0)
+		return err_set(err, -r, "cannot take a pin from '%s': %s",
+			       cache->dir, strerror(-r));
+	return 0;
+}
+
+struct listing {
+	struct cache_pin pin;
+	VEC(char *) globs;
+	VEC(struct digest) blobs, objects;
+	char *source, *path;
+	bool is_short;
+	void (*each)(void *arg, const struct cache_pin *pin);
+	void *arg;
+};
+
+static void take_text(struct listing *listing, char **at, char *value)
+{
+	unescape(value);
+	free(*at);
+	*at = strdup(value);
+	listing->is_short |= !*at;
+}
+
+static void take_line(void *arg, const char *key, char *value)
+{
+	struct listing *listing = arg;
+	struct digest digest, *slot;
+	char **glob;
+
+	if (!strcmp(key, "source")) {
+		take_text(listing, &listing->source, value);
+	} else if (!strcmp(key, "path")) {
+		take_text(listing, &listing->path, value);
+	} else if (!strcmp(key, "glob")) {
+		glob = vec_push(&listing->globs);
+		listing->is_short |= !glob;
+		if (glob)
+			take_text(listing, glob, value);
+	} else if (!strcmp(key, "snapshot")) {
+		(void)digest_parse(value, &listing->pin.snapshot);
+	} else if (!strcmp(key, "made")) {
+		(void)parse_time(value, &listing->pin.made_s);
+	} else if (!strcmp(key, "bytes")) {
+		(void)parse_u64(value, &listing->pin.bytes);
+	} else if ((!strcmp(key, "blob") || !strcmp(key, "object")) &&
+		   digest_parse(value, &digest) == 0) {
+		slot = key[0] == 'b' ? vec_push(&listing->blobs) :
+				       vec_push(&listing->objects);
+		listing->is_short |= !slot;
+		if (slot)
+			*slot = digest;
+	}
+}
+
+static int list_pin(void *arg, int dirfd, const char *name)
+{
+	struct listing *listing = arg;
+	int r = read_lines(dirfd, name, take_line, listing);
+
+	if (r == 0 && listing->is_short)
+		r = -ENOMEM;
+	if (r == 0 && listing->source) {
+		listing->pin.source = listing->source;
+		listing->pin.path = listing->path ?: "";
+		listing->pin.globs = (const char *const *)listing->globs.items;
+		listing->pin.glob_count = listing->globs.count;
+		listing->pin.blobs = listing->blobs.items;
+		listing->pin.blob_count = listing->blobs.count;
+		listing->pin.objects = listing->objects.items;
+		listing->pin.object_count = listing->objects.count;
+		listing->each(listing->arg, &listing->pin);
+	}
+	for (size_t i = 0; i < listing->globs.count; i++)
+		free(listing->globs.items[i]);
+	vec_release(&listing->globs);
+	vec_release(&listing->blobs);
+	vec_release(&listing->objects);
+	free(listing->source);
+	free(listing->path);
+	listing->source = listing->path = NULL;
+	listing->pin = (struct cache_pin){0};
+	return r == -ENOENT ? 0 : r;
+}
+
+int cache_pin_list(struct cache *cache,
+		   void (*each)(void *arg, const struct cache_pin *pin),
+		   void *arg, struct err *err)
+{
+	struct listing listing = {.each = each, .arg = arg};
+	_cleanup_close_ int fd =
+		openat(cache->dirfd, "pins",
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : each_name(fd, list_pin, &listing);
+
+	if (r < 0)
+		return err_set(err, -r, "cannot read the pins of '%s': %s",
+			       cache->dir, strerror(-r));
+	return 0;
+}
