@@ -105,6 +105,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/readahead.h \
 	%D%/dataset/recent.c \
 	%D%/dataset/recent.h \
+	%D%/dataset/select.c \
 	%D%/dataset/snapshot.c \
 	%D%/dataset/snapshot.h \
 	%D%/dataset/stats.c \

@@ -48,6 +48,7 @@ unit_tests = \
 	%D%/unit/test-readahead \
 	%D%/unit/test-recipe \
 	%D%/unit/test-retry \
+	%D%/unit/test-select \
 	%D%/unit/test-source \
 	%D%/unit/test-text \
 	%D%/unit/test-tree \

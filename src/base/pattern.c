@@ -127,3 +127,19 @@ bool pattern_matches(const char *pattern, const char *text)
 		}
 	}
 }
+
+bool pattern_list_matches(const char *const *patterns, size_t count, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *pattern = patterns[i];
+
+		if (strchr(pattern, '/') ?
+			    pattern_matches(pattern + (*pattern == '/'), path) :
+			    pattern_matches(pattern, name))
+			return true;
+	}
+	return false;
+}

@@ -155,6 +155,30 @@ int snapshot_list(struct snapshot *snapshot, uint64_t dir, uint64_t index,
 int snapshot_readlink(struct snapshot *snapshot, uint64_t number,
 		      struct waiter *waiter, char **ret, struct err *err);
 
+/*
+ * The files of a subtree that patterns choose. Calls each for every one, in
+ * an order that reads well, until it returns non-zero, which is returned.
+ * Blocks: for commands and threads of their own. A pattern without '/' is
+ * compared with names, one with '/' with the path below `root`; a directory
+ * that matches stands for all that is in it. No patterns: everything. Symlinks
+ * are left out; holes and tombstones are not. -ENOENT: nothing matches.
+ */
+struct selection {
+	struct snapshot *snapshot;
+	uint64_t root; /* entry number: a directory or a file */
+	const char *const *globs;
+	size_t glob_count;
+};
+struct selected_file {
+	uint64_t number, size;
+	uint8_t type;
+	const char *path; /* below root; "" when it is root */
+};
+int snapshot_select(const struct selection *selection,
+		    struct blocking_waiter *waiter,
+		    int (*each)(void *arg, const struct selected_file *file),
+		    void *arg, struct err *err);
+
 /* Pieces of a read, in order. */
 struct read_piece {
 	int fd; /* >= 0: bytes at fd_offset of this descriptor */

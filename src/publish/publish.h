@@ -38,7 +38,7 @@ struct publish_options {
 	const char *tag;		     /* NULL: none */
 	const struct secret_key *key;	     /* NULL: unsigned */
 	const struct catalog_params *params; /* NULL: the defaults */
-	const char *const *excludes;	     /* walk_is_excluded in walk.h */
+	const char *const *excludes;	     /* pattern_list_matches */
 	size_t exclude_count;
 	int level;	      /* of zstd; 0: 3 */
 	unsigned int threads; /* 0: one for each processor */

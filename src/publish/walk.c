@@ -99,22 +99,6 @@ static void path_cut(struct walker *walker, size_t len)
 	walker->path.data[len] = '\0';
 }
 
-bool walk_is_excluded(const char *const *patterns, size_t count,
-		      const char *path, const char *name)
-{
-	for (size_t i = 0; i < count; i++) {
-		const char *pattern = patterns[i];
-
-		if (!strchr(pattern, '/')) {
-			if (pattern_matches(pattern, name))
-				return true;
-		} else if (pattern_matches(pattern + (*pattern == '/'), path)) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -336,8 +320,8 @@ static int walk_name(struct walker *walker, int *dir_fd, const char *name,
 	const struct walk_options *options = walker->options;
 	struct stat st;
 
-	if (walk_is_excluded(options->excludes, options->exclude_count,
-			     (const char *)walker->path.data, name)) {
+	if (pattern_list_matches(options->excludes, options->exclude_count,
+				 (const char *)walker->path.data)) {
 		walker->counts->excluded++;
 		return 0;
 	}

@@ -34,7 +34,7 @@ struct walk_ops {
 };
 
 struct walk_options {
-	const char *const *excludes; /* patterns, see walk_is_excluded */
+	const char *const *excludes; /* patterns, see pattern_list_matches */
 	size_t exclude_count;
 	bool want_xattrs;
 	bool has_forbidden; /* this directory must not be inside: the mirror */
@@ -53,13 +53,6 @@ struct walk_counts {
 int walk_tree(int root_fd, const struct walk_options *options,
 	      const struct walk_ops *ops, void *arg,
 	      struct walk_counts *ret_counts, struct err *err);
-
-/*
- * A pattern without a slash is compared with the name, at every level; one
- * with a slash with the path below the root (a leading slash is dropped).
- */
-bool walk_is_excluded(const char *const *patterns, size_t count,
-		      const char *path, const char *name);
 
 /*
  * Open a path below root_fd for reading without following any symlink, also
