@@ -28,6 +28,7 @@ if [ "${LARDER_TEST_PID-}" != $$ ]; then
 	exec bash "$0" "$@"
 fi
 T=$LARDER_TEST
+hub_clients=${LARDER_CLIENTS:-/opt/larder-clients}
 cleanup_fns=()
 nginx_pids=()
 
@@ -143,7 +144,7 @@ ln -s "$top_builddir/larder" "$T/bin/mount.larder"
 : > "$T/larder.conf"
 export PATH="$T/bin:$PATH:/usr/sbin:/sbin" HOME="$T/home"
 export LC_ALL=C.UTF-8 TZ=UTC
-unset LARDER_CONF NOTIFY_SOCKET http_proxy https_proxy all_proxy no_proxy
+unset ${!HF_*} ${!HUGGING*} LARDER_CONF NOTIFY_SOCKET http_proxy https_proxy all_proxy no_proxy
 for lib_variable in ASAN UBSAN LSAN TSAN; do
 	declare -x "${lib_variable}_OPTIONS=$(
 		eval "echo \"\${${lib_variable}_OPTIONS-}\""):log_path=$T/sanitizer"
@@ -162,7 +163,8 @@ missing() {
 	esac
 }
 
-# requires WORD...: fuse, root, net, or a command.
+# requires WORD...: fuse, root, net, clients (of the Hugging Face Hub, as
+# contrib/install-packages puts them into $hub_clients), or a command.
 requires() {
 	local word
 	for word in "$@"; do
@@ -179,6 +181,9 @@ requires() {
 			{ (: < /dev/tcp/127.0.0.1/1) 2>&1 || true; } |
 				grep -q refused ||
 				missing net "no loopback network" ;;
+		clients)
+			[ -e "$hub_clients/complete" ] || missing clients \
+				"no Hub clients: contrib/install-packages check" ;;
 		*)
 			command -v "$word" > /dev/null ||
 				missing "$word" "no $word" ;;
@@ -304,6 +309,31 @@ start_httpd() {
 	httpd_log=$prefix/log
 	wait_for 5 test -s "$prefix/port"
 	httpd_url=http://127.0.0.1:$(cat "$prefix/port")
+}
+
+# start_hub [OPTION...]: the imitated Hugging Face Hub (tests/hub/hub.py). Sets
+# hub_url, hub_cdn, hub_other, hub_pid and hub_log, and HF_ENDPOINT for all
+# that follows.
+start_hub() {
+	local dir
+	dir=$(mktemp -d "$T/hub.XXXXXX")
+	PYTHONDONTWRITEBYTECODE=1 python3 "$top_srcdir/tests/hub/hub.py" \
+		--dir "$dir" "$@" &
+	hub_pid=$!
+	hub_log=$dir/log
+	wait_for 60 test -s "$dir/ports"
+	{
+		read -r hub_url
+		read -r hub_cdn
+		read -r hub_other
+	} < "$dir/ports"
+	export HF_ENDPOINT=$hub_url
+}
+
+# hub_control WORD JSON: set, faults, push, repo (see hub.py).
+hub_control() {
+	curl -sS --fail-with-body --noproxy '*' "$hub_url/_/$1" -d "$2" ||
+		fail "hub: $1 $2"
 }
 
 # The key that publish_tree signs with and mount_dataset trusts.

@@ -117,6 +117,7 @@ dist_check_SCRIPTS += \
 	%D%/test-gc-removes-the-unreachable.sh \
 	%D%/test-heads-are-judged.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
+	%D%/test-imitated-hub-satisfies-clients.sh \
 	%D%/test-insertion-costs-little.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
@@ -162,6 +163,14 @@ EXTRA_DIST += \
 	%D%/namespace.sh \
 	%D%/data \
 	%D%/fuzz/corpus \
+	%D%/hub/client.mjs \
+	%D%/hub/client.py \
+	%D%/hub/faults.py \
+	%D%/hub/fixtures.py \
+	%D%/hub/hub.py \
+	%D%/hub/package.json \
+	%D%/hub/repos.py \
+	%D%/hub/requirements.txt \
 	%D%/lib.sh \
 	%D%/make-tree.py \
 	%D%/run-test \
