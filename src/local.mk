@@ -51,6 +51,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/recorder.h \
 	%D%/cache/rows.c \
 	%D%/cache/rows.h \
+	%D%/cache/seal.c \
+	%D%/cache/seal.h \
+	%D%/cache/sealer.c \
 	%D%/cache/space.c \
 	%D%/cache/space.h \
 	%D%/cache/units.c \

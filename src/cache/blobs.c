@@ -152,12 +152,10 @@ int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create)
 	return fd;
 }
 
-bool blob_segment_is_whole(struct cache_blob *blob, uint64_t segment, int fd)
+bool blob_segment_is_whole(const struct cache_blob *blob, uint64_t segment,
+			   const struct stat *st)
 {
-	struct stat st;
-
-	return fstat(fd, &st) == 0 &&
-	       (uint64_t)st.st_size >= segment_size(blob, segment);
+	return (uint64_t)st->st_size >= segment_size(blob, segment);
 }
 
 /* Calls fn for the parts of a range that lie in one file each. */
@@ -333,8 +331,10 @@ static int attach_by_index(struct cache_blob *blob)
 	r = attach_existing(blob, row.gen, row.segment_bytes);
 	if (r == -ENOENT)
 		row_lost(blob, &row);
-	if (r == 0)
+	if (r == 0) {
 		atomic_store(&blob->is_recorded, true);
+		seal_load(blob, &row);
+	}
 	return r;
 }
 

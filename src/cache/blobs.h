@@ -7,10 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+
+#include "cache/seal.h"
 #include "format/digest.h"
 
 struct cache;
 struct evict_candidate;
+struct stat;
 
 /* Blobs larger than an eighth of the limit are cut into files of this size,
  * so that they can be evicted in parts. */
@@ -53,6 +56,7 @@ struct cache_blob {
 	_Atomic uint64_t *sound;   /* a bit per unit: checked or written here */
 	_Atomic uint64_t *bad;     /* found bad, the index not told yet */
 	_Atomic uint64_t own_units, own_bytes; /* put by this process */
+	struct seal seal;
 	_Atomic int64_t last_use;
 	int64_t recorded_use;      /* the keeper's */
 };
@@ -90,7 +94,8 @@ int blob_attach(struct cache_blob *blob, bool may_create);
 /* The descriptor of a segment of an attached blob; opened and kept. */
 int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create);
 /* Still as long as it was made? */
-bool blob_segment_is_whole(struct cache_blob *blob, uint64_t segment, int fd);
+bool blob_segment_is_whole(const struct cache_blob *blob, uint64_t segment,
+			   const struct stat *st);
 int blob_write(struct cache_blob *blob, uint64_t offset, const void *data,
 	       size_t len);
 /* Bytes read in full or -ENODATA (short, missing) or another errno. */

@@ -137,6 +137,8 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 	open_index(cache);
 	r = recorder_start(&cache->recorder, cache);
 	if (r == 0)
+		r = sealer_start(&cache->sealer, cache);
+	if (r == 0)
 		r = keeper_start(&cache->keeper);
 	if (r < 0)
 		return err_set(err, -r, "cannot start threads for cache '%s': "
@@ -176,6 +178,7 @@ void cache_close(struct cache *cache)
 	if (!cache)
 		return;
 	keeper_stop(&cache->keeper);
+	sealer_stop(&cache->sealer);
 	blob_table_trim(&cache->blobs, INT64_MAX);
 	recorder_stop(&cache->recorder);
 	blob_table_release(&cache->blobs);

@@ -79,7 +79,8 @@ void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length);
  * A descriptor from which bytes [offset, ...) can be read or spliced at
  * *ret_fd_offset, for up to *ret_len bytes (a segment's end; else the blob's).
  * Valid until cache_blob_close. -ENOENT when there is no file (any more):
- * a miss, also after cache_blob_has said yes.
+ * a miss, also after cache_blob_has said yes. -EAGAIN: somebody has changed
+ * the file, ask cache_blob_has again.
  */
 int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 		  uint64_t *ret_fd_offset, uint64_t *ret_len);
@@ -112,6 +113,15 @@ int cache_blob_put_chunk(struct cache_blob *blob, uint64_t unit, uint64_t offset
 			 void (*recorded)(void *arg), void *arg);
 int cache_chunk_get(struct cache *cache, const struct digest *chunk,
 		    uint32_t length, void *ret_data);
+
+/*
+ * A blob that is one file and has all its units is soon synced, read again and
+ * marked complete. 1 and a new O_RDONLY descriptor (the caller's; while it is
+ * open the file is not evicted) if it is marked and device, inode, size, mtime
+ * and ctime still are what was marked; else 0: incomplete, not marked yet,
+ * segments. Costs an open; no data is read.
+ */
+int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd);
 
 uint64_t cache_blob_bytes_present(struct cache_blob *blob);
 bool cache_blob_complete(struct cache_blob *blob);

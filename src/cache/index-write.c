@@ -171,8 +171,14 @@ static int apply_record(struct batch *batch, struct index_op *op)
 		batch->blob.present_units++;
 		batch->blob.present_bytes += op->length;
 	}
-	batch->units.checksums[op->unit % ROW_UNITS] = op->checksum;
+	batch->units.units[op->unit % ROW_UNITS] = (struct unit_row){
+		.checksum = op->checksum,
+		.offset = op->offset,
+		.length = op->length,
+	};
 	batch->units_is_dirty = true;
+	op->is_complete = !batch->blob.has_mark &&
+			  batch->blob.present_units == batch->blob.unit_count;
 	set_disk_bytes(batch, op->disk_bytes ? op->disk_bytes :
 					       batch->blob.present_bytes);
 	if (op->last_use > batch->blob.last_use)
@@ -234,10 +240,30 @@ static int apply_drop_unit(struct batch *batch, struct index_op *op)
 		return 0;
 	*word &= ~bit;
 	batch->units_is_dirty = true;
+	batch->blob.has_mark = false;
 	bytes = batch->blob.present_bytes;
 	batch->blob.present_bytes = bytes > op->length ? bytes - op->length : 0;
 	if (batch->blob.present_units > 0)
 		batch->blob.present_units--;
+	batch->blob_is_dirty = true;
+	return 0;
+}
+
+static int apply_mark(struct batch *batch, struct index_op *op)
+{
+	bool is_mark = op->kind == INDEX_MARK;
+
+	if (!batch->has_blob || batch->blob.gen != op->gen ||
+	    /* A unit was dropped while the file was checked. */
+	    (is_mark && batch->blob.present_units != batch->blob.unit_count) ||
+	    /* Another process has marked it anew. */
+	    (!is_mark && batch->blob.has_mark &&
+	     !file_mark_equal(&batch->blob.mark, &op->mark))) {
+		op->result = -ESTALE;
+		return 0;
+	}
+	batch->blob.has_mark = is_mark;
+	batch->blob.mark = op->mark;
 	batch->blob_is_dirty = true;
 	return 0;
 }
@@ -300,6 +326,7 @@ static int apply(struct batch *batch, struct index_op *op)
 	int rc = 0;
 
 	op->result = 0;
+	op->is_complete = false;
 	if (op->kind == INDEX_NOTHING)
 		return 0;
 	if (op->kind == INDEX_ADD_USED) {
@@ -323,6 +350,9 @@ static int apply(struct batch *batch, struct index_op *op)
 		return apply_drop_unit(batch, op);
 	case INDEX_DROP_BLOB:
 		return apply_drop_blob(batch, op);
+	case INDEX_MARK:
+	case INDEX_UNMARK:
+		return apply_mark(batch, op);
 	case INDEX_TOUCH:
 		if (batch->has_blob && batch->blob.gen == op->gen &&
 		    op->last_use > batch->blob.last_use) {

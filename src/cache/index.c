@@ -399,6 +399,8 @@ struct look_up {
 	uint64_t gen, unit;
 	struct blob_row *row;
 	struct chunk_row *chunk;
+	struct unit_row *unit_row;
+	struct units_row *units_row;
 	uint64_t number;
 	/* scan */
 	struct digest *after;
@@ -469,7 +471,7 @@ static int find_unit(struct look_up *look_up)
 {
 	uint8_t bytes[ROW_UNITS_KEY_BYTES];
 	MDB_val key = { sizeof(bytes), bytes }, value;
-	uint32_t at = (uint32_t)(look_up->unit % ROW_UNITS);
+	size_t at = (size_t)(look_up->unit % ROW_UNITS);
 	const uint8_t *row;
 	int rc;
 
@@ -478,27 +480,55 @@ static int find_unit(struct look_up *look_up)
 	if (rc)
 		return rc;
 	row = value.mv_data;
-	if (value.mv_size < ROW_UNITS_HEAD + ((size_t)at + 1) * 8 ||
+	if (value.mv_size < ROW_UNITS_HEAD + (at + 1) * ROW_UNIT_BYTES ||
 	    value.mv_size > ROW_UNITS_MAX ||
 	    load_le64(row) != look_up->gen ||
 	    !(row[8 + at / 8] & (1u << (at % 8))))
 		return MDB_NOTFOUND;
-	look_up->number = load_le64(row + ROW_UNITS_HEAD + (size_t)at * 8);
+	unit_row_decode(row + ROW_UNITS_HEAD + at * ROW_UNIT_BYTES,
+			look_up->unit_row);
 	return 0;
 }
 
 int index_unit(struct index *index, const struct digest *id, uint64_t gen,
-	       uint64_t unit, uint64_t *ret_checksum)
+	       uint64_t unit, struct unit_row *ret)
 {
 	struct look_up look_up = {
 		.index = index, .fn = find_unit, .id = id, .gen = gen,
-		.unit = unit,
+		.unit = unit, .unit_row = ret,
 	};
-	int r = look_up_run(&look_up);
 
-	if (r == 1)
-		*ret_checksum = look_up.number;
-	return r;
+	return look_up_run(&look_up);
+}
+
+static int find_units(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_UNITS_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	uint32_t number = (uint32_t)look_up->number;
+	int rc;
+
+	row_units_key(look_up->id, number, bytes);
+	rc = mdb_get(look_up->txn, look_up->index->units, &key, &value);
+	if (rc)
+		return rc;
+	if (units_row_decode(value.mv_data, value.mv_size,
+			     units_row_count(look_up->unit, number),
+			     look_up->units_row) < 0 ||
+	    look_up->units_row->gen != look_up->gen)
+		return MDB_NOTFOUND;
+	return 0;
+}
+
+int index_units(struct index *index, const struct digest *id, uint64_t gen,
+		uint64_t unit_count, uint32_t number, struct units_row *ret)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_units, .id = id, .gen = gen,
+		.unit = unit_count, .number = number, .units_row = ret,
+	};
+
+	return look_up_run(&look_up);
 }
 
 static int find_chunk(struct look_up *look_up)

@@ -38,9 +38,13 @@ bool index_is_dead(const struct index *index);
 /* 1 and the row, 0 not there, negative errno. */
 int index_blob(struct index *index, const struct digest *id,
 	       struct blob_row *ret);
-/* 1 and the checksum when unit is present in generation gen, 0, errno. */
+/* 1 and the row when unit is present in generation gen, 0, errno. */
 int index_unit(struct index *index, const struct digest *id, uint64_t gen,
-	       uint64_t unit, uint64_t *ret_checksum);
+	       uint64_t unit, struct unit_row *ret);
+/* Row number `number` of a blob's units: 1, 0 none of that generation, errno.
+ * unit_count: the blob's. */
+int index_units(struct index *index, const struct digest *id, uint64_t gen,
+		uint64_t unit_count, uint32_t number, struct units_row *ret);
 /* 1 and where the chunk was put last, 0, errno. The row may be of a file that
  * is gone: index_blob's generation tells. */
 int index_chunk(struct index *index, const struct digest *chunk,
@@ -67,6 +71,8 @@ enum index_op_kind {
 	INDEX_DROP_UNIT,
 	INDEX_DROP_BLOB, /* result 1: call again, rows are left */
 	INDEX_TOUCH,     /* last use */
+	INDEX_MARK,      /* complete, if all units are present */
+	INDEX_UNMARK,
 	INDEX_ADD_USED,  /* delta to the total, for objects */
 };
 
@@ -78,11 +84,13 @@ struct index_op {
 	uint64_t gen;            /* every change applies to this one only */
 	uint64_t unit, checksum;
 	struct digest chunk;     /* CHUNK, DROP_CHUNK */
-	uint64_t offset;         /* CHUNK: of the unit in the blob */
+	uint64_t offset;         /* RECORD, CHUNK: of the unit in the blob */
 	uint64_t blob_bytes, unit_count, segment_bytes;
 	uint64_t disk_bytes;     /* of the file now; 0: take present_bytes */
 	int64_t last_use;
 	int64_t delta;
+	struct file_mark mark;   /* MARK; UNMARK: only this one */
+	bool is_complete;        /* RECORD, set: all are present, no mark yet */
 	int result;              /* 0, -ESTALE: another generation is current */
 };
 

@@ -13,11 +13,12 @@
 #include "cache/index.h"
 #include "cache/keeper.h"
 #include "cache/recorder.h"
+#include "cache/seal.h"
 #include "cache/space.h"
 
 /*
  * The parts of an open cache. Locks, outermost first: blob->lock,
- * blobs.lock, recorder.lock, space.lock; the index's are leaves.
+ * blobs.lock, recorder.lock, sealer.lock, space.lock; the index's are leaves.
  */
 struct cache {
 	char *dir;
@@ -28,6 +29,7 @@ struct cache {
 	struct space space;
 	struct recorder recorder;
 	struct keeper keeper;
+	struct sealer sealer;
 	struct blob_table blobs;
 	_Atomic int64_t now_s; /* set by the keeper each second */
 	_Atomic uint64_t units_dropped_corrupt, puts_failed, blobs_lost;

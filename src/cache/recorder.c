@@ -155,6 +155,11 @@ static void record_result(struct recorder *recorder, struct record *record,
 
 	if (op->kind == INDEX_RECORD && op->result == 0)
 		blob_recorded(record->blob);
+	if ((op->kind == INDEX_RECORD && op->is_complete) ||
+	    (op->kind == INDEX_UNMARK && op->result == 0))
+		sealer_add(record->blob);
+	if (op->kind == INDEX_MARK && op->result == 0)
+		seal_set(record->blob, &op->mark);
 	else if (op->kind == INDEX_RECORD && op->result == -ESTALE)
 		blob_set_stale(record->blob);
 	else if (op->kind == INDEX_DROP_UNIT && record->blob)

@@ -41,6 +41,9 @@ void row_units_key(const struct digest *id, uint32_t row,
 	ret_key[ROW_KEY_BYTES + 3] = (uint8_t)row;
 }
 
+/* Before the mark, so that a row of zeros has none. */
+#define ROW_MARKED 1u
+
 void blob_row_encode(const struct blob_row *row, uint8_t ret[ROW_BLOB_BYTES])
 {
 	memset(ret, 0, ROW_BLOB_BYTES);
@@ -52,7 +55,14 @@ void blob_row_encode(const struct blob_row *row, uint8_t ret[ROW_BLOB_BYTES])
 	store_le64(ret + 40, row->present_bytes);
 	store_le64(ret + 48, row->disk_bytes);
 	store_le64(ret + 56, (uint64_t)row->last_use);
-	/* 64 to 127: zero, kept for the complete mark. */
+	if (!row->has_mark)
+		return;
+	store_le64(ret + 64, ROW_MARKED);
+	store_le64(ret + 72, row->mark.device);
+	store_le64(ret + 80, row->mark.inode);
+	store_le64(ret + 88, row->mark.size);
+	store_le64(ret + 96, (uint64_t)row->mark.mtime_ns);
+	store_le64(ret + 104, (uint64_t)row->mark.ctime_ns);
 }
 
 int blob_row_decode(const void *data, size_t len, struct blob_row *ret)
@@ -71,6 +81,14 @@ int blob_row_decode(const void *data, size_t len, struct blob_row *ret)
 		.present_bytes = load_le64(bytes + 40),
 		.disk_bytes = load_le64(bytes + 48),
 		.last_use = (int64_t)load_le64(bytes + 56),
+		.has_mark = load_le64(bytes + 64) == ROW_MARKED,
+		.mark = {
+			.device = load_le64(bytes + 72),
+			.inode = load_le64(bytes + 80),
+			.size = load_le64(bytes + 88),
+			.mtime_ns = (int64_t)load_le64(bytes + 96),
+			.ctime_ns = (int64_t)load_le64(bytes + 104),
+		},
 	};
 	if (row.gen == 0 || row.blob_bytes > LIMIT_BLOB_BYTES ||
 	    row.unit_count > row.blob_bytes ||
@@ -120,6 +138,22 @@ uint32_t units_row_count(uint64_t unit_count, uint64_t row)
 		       (uint32_t)(unit_count - first) : ROW_UNITS;
 }
 
+static void unit_row_encode(const struct unit_row *row,
+			    uint8_t ret[ROW_UNIT_BYTES])
+{
+	store_le64(ret, row->checksum);
+	store_le64(ret + 8, row->offset);
+	store_le32(ret + 16, row->length);
+}
+
+void unit_row_decode(const uint8_t bytes[ROW_UNIT_BYTES],
+		     struct unit_row *ret)
+{
+	ret->checksum = load_le64(bytes);
+	ret->offset = load_le64(bytes + 8);
+	ret->length = load_le32(bytes + 16);
+}
+
 size_t units_row_encode(const struct units_row *row,
 			uint8_t ret[ROW_UNITS_MAX])
 {
@@ -127,8 +161,9 @@ size_t units_row_encode(const struct units_row *row,
 	for (unsigned int i = 0; i < ROW_UNITS / 64; i++)
 		store_le64(ret + 8 + i * 8, row->present[i]);
 	for (uint32_t i = 0; i < row->count; i++)
-		store_le64(ret + ROW_UNITS_HEAD + i * 8, row->checksums[i]);
-	return ROW_UNITS_HEAD + (size_t)row->count * 8;
+		unit_row_encode(&row->units[i],
+				ret + ROW_UNITS_HEAD + i * ROW_UNIT_BYTES);
+	return ROW_UNITS_HEAD + (size_t)row->count * ROW_UNIT_BYTES;
 }
 
 int units_row_decode(const void *data, size_t len, uint32_t count,
@@ -136,7 +171,8 @@ int units_row_decode(const void *data, size_t len, uint32_t count,
 {
 	const uint8_t *bytes = data;
 
-	if (count > ROW_UNITS || len != ROW_UNITS_HEAD + (size_t)count * 8)
+	if (count > ROW_UNITS ||
+	    len != ROW_UNITS_HEAD + (size_t)count * ROW_UNIT_BYTES)
 		return -EINVAL;
 	memset(ret, 0, sizeof(*ret));
 	ret->gen = load_le64(bytes);
@@ -144,6 +180,7 @@ int units_row_decode(const void *data, size_t len, uint32_t count,
 	for (unsigned int i = 0; i < ROW_UNITS / 64; i++)
 		ret->present[i] = load_le64(bytes + 8 + i * 8);
 	for (uint32_t i = 0; i < count; i++)
-		ret->checksums[i] = load_le64(bytes + ROW_UNITS_HEAD + i * 8);
+		unit_row_decode(bytes + ROW_UNITS_HEAD + i * ROW_UNIT_BYTES,
+				&ret->units[i]);
 	return 0;
 }

@@ -16,10 +16,28 @@
 #define ROW_UNITS_KEY_BYTES (ROW_KEY_BYTES + 4)
 #define ROW_BLOB_BYTES 128
 
-/* Units per row: a record rewrites 1 KiB, three rows fill a page. */
-#define ROW_UNITS 128u
+/* Units per row: a record rewrites 1.3 KiB, three rows fill a page. */
+#define ROW_UNITS 64u
 #define ROW_UNITS_HEAD (8 + ROW_UNITS / 8)
-#define ROW_UNITS_MAX (ROW_UNITS_HEAD + ROW_UNITS * 8)
+#define ROW_UNIT_BYTES 20u
+#define ROW_UNITS_MAX (ROW_UNITS_HEAD + ROW_UNITS * ROW_UNIT_BYTES)
+
+/*
+ * A file as it was when all of it was found on disk as it was put: the
+ * complete mark. Times in nanoseconds since 1970.
+ */
+struct file_mark {
+	uint64_t device, inode, size;
+	int64_t mtime_ns, ctime_ns;
+};
+
+static inline bool file_mark_equal(const struct file_mark *a,
+				   const struct file_mark *b)
+{
+	return a->device == b->device && a->inode == b->inode &&
+	       a->size == b->size && a->mtime_ns == b->mtime_ns &&
+	       a->ctime_ns == b->ctime_ns;
+}
 
 struct blob_row {
 	uint64_t gen;           /* never 0 */
@@ -28,13 +46,21 @@ struct blob_row {
 	uint64_t present_units, present_bytes;
 	uint64_t disk_bytes;    /* as counted in the total */
 	int64_t last_use;       /* seconds since 1970 */
+	bool has_mark;
+	struct file_mark mark;
+};
+
+/* Bytes [offset, offset + length) of the blob. */
+struct unit_row {
+	uint64_t checksum, offset;
+	uint32_t length;
 };
 
 struct units_row {
 	uint64_t gen;
 	uint32_t count; /* units in this row, at most ROW_UNITS */
 	uint64_t present[ROW_UNITS / 64];
-	uint64_t checksums[ROW_UNITS];
+	struct unit_row units[ROW_UNITS];
 };
 
 /* Where a chunk of some digest lies: a unit of a blob. */
@@ -66,5 +92,8 @@ size_t units_row_encode(const struct units_row *row,
 /* -EINVAL unless it is a row of `count` units. */
 int units_row_decode(const void *data, size_t len, uint32_t count,
 		     struct units_row *ret);
+/* One of them without the rest: the row's bytes at its place. */
+void unit_row_decode(const uint8_t bytes[ROW_UNIT_BYTES],
+		     struct unit_row *ret);
 
 #endif

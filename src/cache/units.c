@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
@@ -101,6 +102,8 @@ static void unit_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
 		.blob = blob,
 	};
 
+	/* The index takes the mark off with the unit. */
+	atomic_store(&blob->seal.is_sealed, false);
 	if (bit_set(blob->bad, unit))
 		return; /* another thread saw it first */
 	atomic_fetch_add(&blob->cache->units_dropped_corrupt, 1);
@@ -119,31 +122,29 @@ void blob_unit_dropped(struct cache_blob *blob, uint64_t unit)
 	bit_clear(blob->bad, unit);
 }
 
-/* 1 and the checksum if the index has the unit for the file we hold. */
+/* 1 and its row if the index has the unit for the file we hold. */
 static int unit_listed(struct cache_blob *blob, uint64_t unit,
-		       uint64_t *ret_checksum)
+		       struct unit_row *ret)
 {
 	struct cache *cache = blob->cache;
 
 	if (!cache_has_index(cache) || bit_test(blob->bad, unit) ||
 	    blob_attach(blob, false) < 0)
 		return 0;
-	return index_unit(cache->index, &blob->id, blob->gen, unit,
-			  ret_checksum);
+	return index_unit(cache->index, &blob->id, blob->gen, unit, ret);
 }
 
-static bool is_intact(struct cache_blob *blob, uint64_t offset,
-		      uint32_t length, uint64_t checksum)
+static bool is_intact(struct cache_blob *blob, const struct unit_row *row)
 {
 	uint8_t *data;
 	bool is_equal;
 
 	/* Mapped by malloc from 128 KiB on: given back at once. */
-	data = malloc(length);
+	data = malloc(row->length);
 	if (!data)
 		return false;
-	is_equal = blob_read(blob, offset, data, length) == 0 &&
-		   checksum_xxh3(data, length) == checksum;
+	is_equal = blob_read(blob, row->offset, data, row->length) == 0 &&
+		   checksum_xxh3(data, row->length) == row->checksum;
 	free(data);
 	return is_equal;
 }
@@ -151,7 +152,7 @@ static bool is_intact(struct cache_blob *blob, uint64_t offset,
 int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   uint32_t length)
 {
-	uint64_t checksum;
+	unsigned int voids;
 
 	if (!is_range(blob, unit, offset, length))
 		return 0;
@@ -161,27 +162,35 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		touch(blob);
 		return 1;
 	}
-	if (unit_listed(blob, unit, &checksum) != 1)
-		return 0;
-	if (is_intact(blob, offset, length, checksum)) {
+	do {
+		struct unit_row row;
+
+		voids = atomic_load(&blob->seal.voids);
+		if (unit_listed(blob, unit, &row) != 1 ||
+		    row.offset != offset || row.length != length)
+			return 0;
+		if (!is_intact(blob, &row)) {
+			/* stored while we looked? */
+			if (bit_test(blob->sound, unit))
+				return 1;
+			unit_drop(blob, unit, length);
+			return 0;
+		}
 		bit_set(blob->sound, unit);
-		touch(blob);
-		return 1;
-	}
-	if (bit_test(blob->sound, unit)) /* stored while we looked */
-		return 1;
-	unit_drop(blob, unit, length);
-	return 0;
+		/* If not, what was read may be of before the change. */
+	} while (atomic_load(&blob->seal.voids) != voids);
+	touch(blob);
+	return 1;
 }
 
 int cache_blob_recheck(struct cache_blob *blob, uint64_t unit)
 {
-	uint64_t checksum;
+	struct unit_row row;
 
 	if (unit >= blob->unit_count || atomic_load(&blob->is_cut))
 		return 0;
 	return bit_test(blob->sound, unit) ||
-	       unit_listed(blob, unit, &checksum) == 1;
+	       unit_listed(blob, unit, &row) == 1;
 }
 
 void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
@@ -210,6 +219,7 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 		  uint64_t *ret_fd_offset, uint64_t *ret_len)
 {
 	uint64_t segment = 0, at = offset, left;
+	struct stat st;
 	int fd;
 
 	if (offset >= blob->blob_bytes)
@@ -226,10 +236,16 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 	fd = blob_segment(blob, segment, false);
 	if (fd < 0)
 		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
 	if (!blob->cache->is_readonly &&
-	    !blob_segment_is_whole(blob, segment, fd)) {
+	    !blob_segment_is_whole(blob, segment, &st)) {
 		give_up_cut(blob);
 		return -ENOENT;
+	}
+	if (atomic_load(&blob->seal.is_sealed) && !seal_agrees(blob, &st)) {
+		seal_void(blob);
+		return -EAGAIN;
 	}
 	touch(blob);
 	*ret_fd = fd;
@@ -301,6 +317,9 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 
 	if (!is_range(blob, unit, offset, length))
 		return -EINVAL;
+	/* It has all its units; written again, its mark would be void. */
+	if (atomic_load(&blob->seal.is_sealed))
+		return recorder_add(&cache->recorder, &record);
 	r = unit_store(blob, offset, data, length, &checksum);
 	if (r < 0) {
 		atomic_fetch_add(&cache->puts_failed, 1);
@@ -316,7 +335,7 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		.kind = blob->is_unnamed ? INDEX_NOTHING : INDEX_RECORD,
 		.may_create = !atomic_load(&blob->is_recorded),
 		.length = length, .id = blob->id, .gen = blob->gen,
-		.unit = unit, .checksum = checksum,
+		.unit = unit, .offset = offset, .checksum = checksum,
 		.blob_bytes = blob->blob_bytes,
 		.unit_count = blob->unit_count,
 		.segment_bytes = blob->segment_bytes,

@@ -201,12 +201,17 @@ struct wanted {
 	uint64_t unit, start, from, to;
 };
 
+static bool is_cached(struct cache_blob *cached, const struct wanted *wanted)
+{
+	return cache_blob_has(cached, wanted->unit, wanted->start,
+			      wanted->record->length) == 1;
+}
+
 static int take_zeros(struct reading *reading, const struct wanted *wanted)
 {
 	struct cache_blob *cached = reading->blob->cached;
 
-	if (cached && !cache_blob_has(cached, wanted->unit, wanted->start,
-				      wanted->record->length))
+	if (cached && !is_cached(cached, wanted))
 		(void)cache_blob_put(cached, wanted->unit, wanted->start, NULL,
 				     wanted->record->length, NULL, NULL);
 	if (reading->is_waiting)
@@ -221,15 +226,17 @@ static int take_cached(struct reading *reading, const struct wanted *wanted)
 	struct cache_blob *cached = reading->blob->cached;
 	uint64_t at = wanted->from;
 
-	if (!cached || cache_blob_has(cached, wanted->unit, wanted->start,
-				      wanted->record->length) != 1)
+	if (!cached || !is_cached(cached, wanted))
 		return 0;
 	while (at < wanted->to && !reading->is_waiting) {
 		uint64_t fd_offset, len;
 		int fd, r;
 
-		if (cache_blob_fd(cached, at, &fd, &fd_offset, &len) < 0 ||
-		    len == 0)
+		r = cache_blob_fd(cached, at, &fd, &fd_offset, &len);
+		/* Somebody has changed the file: the unit is checked anew. */
+		if (r == -EAGAIN && is_cached(cached, wanted))
+			r = cache_blob_fd(cached, at, &fd, &fd_offset, &len);
+		if (r < 0 || len == 0)
 			return at == wanted->from ? 0 : -EIO;
 		if (len > wanted->to - at)
 			len = wanted->to - at;

@@ -228,7 +228,8 @@ static void test_stale_generation_is_void(void **state)
 	struct index *index;
 	struct index_op ops[3];
 	struct blob_row row;
-	uint64_t used = 0, checksum;
+	struct unit_row unit;
+	uint64_t used = 0;
 
 	(void)state;
 	assert_int_equal(index_open(dir, 0, &index, NULL), 0);
@@ -245,10 +246,10 @@ static void test_stale_generation_is_void(void **state)
 	assert_int_equal(index_blob(index, &ops[0].id, &row), 1);
 	assert_int_equal(row.present_units, 3);
 	assert_int_equal(row.present_bytes, 30);
-	assert_int_equal(index_unit(index, &ops[0].id, 7, 200, &checksum), 1);
-	assert_int_equal(checksum, 42);
-	assert_int_equal(index_unit(index, &ops[0].id, 8, 200, &checksum), 0);
-	assert_int_equal(index_unit(index, &ops[0].id, 7, 201, &checksum), 0);
+	assert_int_equal(index_unit(index, &ops[0].id, 7, 200, &unit), 1);
+	assert_int_equal(unit.checksum, 42);
+	assert_int_equal(index_unit(index, &ops[0].id, 8, 200, &unit), 0);
+	assert_int_equal(index_unit(index, &ops[0].id, 7, 201, &unit), 0);
 
 	/* Another generation: every change is refused. */
 	ops[0].gen = ops[1].gen = ops[2].gen = 8;
@@ -268,7 +269,7 @@ static void test_stale_generation_is_void(void **state)
 	assert_int_equal(index_write(index, &ops[2], 1, &used), 0);
 	assert_int_equal(used, 0);
 	assert_int_equal(index_blob(index, &ops[0].id, &row), 0);
-	assert_int_equal(index_unit(index, &ops[0].id, 7, 200, &checksum), 0);
+	assert_int_equal(index_unit(index, &ops[0].id, 7, 200, &unit), 0);
 	ops[0].gen = 7;
 	ops[0].may_create = false;
 	assert_int_equal(index_write(index, ops, 1, &used), 0);

@@ -140,14 +140,22 @@ static void test_blob_rows(void **state)
 		.gen = UINT64_MAX, .blob_bytes = 1000, .unit_count = 10,
 		.segment_bytes = 7, .present_units = 9, .present_bytes = 900,
 		.disk_bytes = 4096, .last_use = 1234567890123,
+		.has_mark = true,
+		.mark = { 1, UINT64_MAX, 1000, 1234567890123456789, -5 },
 	};
-	uint8_t bytes[ROW_BLOB_BYTES];
+	uint8_t bytes[ROW_BLOB_BYTES], bytes_again[ROW_BLOB_BYTES];
 	struct blob_row again;
 
 	(void)state;
 	blob_row_encode(&row, bytes);
 	assert_int_equal(blob_row_decode(bytes, sizeof(bytes), &again), 0);
-	assert_memory_equal(&row, &again, sizeof(row));
+	assert_true(again.has_mark && file_mark_equal(&row.mark, &again.mark));
+	assert_int_equal(again.last_use, row.last_use);
+	blob_row_encode(&again, bytes_again);
+	assert_memory_equal(bytes, bytes_again, sizeof(bytes));
+	memset(bytes_again + 64, 0, 64); /* as written before there were any */
+	assert_int_equal(blob_row_decode(bytes_again, sizeof(bytes), &again), 0);
+	assert_false(again.has_mark);
 	assert_int_equal(blob_row_decode(bytes, sizeof(bytes) - 1, &again),
 			 -EINVAL);
 	bytes[32] = 11; /* more present than there are */
@@ -163,27 +171,29 @@ static void test_blob_rows(void **state)
 
 static void test_units_rows(void **state)
 {
-	struct units_row row = { .gen = 5, .count = 100 }, again;
-	uint8_t bytes[ROW_UNITS_MAX];
+	struct units_row row = { .gen = 5, .count = 50 }, again;
+	uint8_t bytes[ROW_UNITS_MAX], bytes_again[ROW_UNITS_MAX];
 	size_t len;
 
 	(void)state;
-	row.present[1] = 1;
-	row.checksums[64] = 42;
+	row.present[0] = UINT64_C(1) << 40;
+	row.units[40] = (struct unit_row){ 42, UINT64_C(1) << 50, 4096 };
 	len = units_row_encode(&row, bytes);
-	assert_int_equal(len, 24 + 100 * 8);
-	assert_int_equal(units_row_decode(bytes, len, 100, &again), 0);
-	assert_memory_equal(&row, &again, sizeof(row));
-	assert_int_equal(units_row_decode(bytes, len, 99, &again), -EINVAL);
-	assert_int_equal(units_row_decode(bytes, len - 1, 100, &again),
+	assert_int_equal(len, 16 + 50 * 20);
+	assert_int_equal(units_row_decode(bytes, len, 50, &again), 0);
+	assert_int_equal(again.units[40].offset, UINT64_C(1) << 50);
+	assert_int_equal(units_row_encode(&again, bytes_again), len);
+	assert_memory_equal(bytes, bytes_again, len);
+	assert_int_equal(units_row_decode(bytes, len, 49, &again), -EINVAL);
+	assert_int_equal(units_row_decode(bytes, len - 1, 50, &again),
 			 -EINVAL);
-	assert_int_equal(units_row_decode(bytes, len, 129, &again), -EINVAL);
+	assert_int_equal(units_row_decode(bytes, len, 65, &again), -EINVAL);
 
 	assert_int_equal(units_row_count(0, 0), 0);
 	assert_int_equal(units_row_count(1, 0), 1);
-	assert_int_equal(units_row_count(128, 0), 128);
-	assert_int_equal(units_row_count(128, 1), 0);
-	assert_int_equal(units_row_count(129, 1), 1);
+	assert_int_equal(units_row_count(64, 0), 64);
+	assert_int_equal(units_row_count(64, 1), 0);
+	assert_int_equal(units_row_count(65, 1), 1);
 	assert_int_equal(units_row_count(UINT64_MAX, UINT64_MAX), 0);
 }
 

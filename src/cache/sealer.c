@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How complete blobs get their mark: a few threads sync a file, read it
+ * again and compare each unit with the checksum that was made of its verified
+ * bytes. No digest is computed here: what was put had been checked against
+ * one, and rot needs no more than XXH3 to be seen. Reading is from the page
+ * cache while the kernel still has the file, since that is what readers will
+ * get; `larder verify` reads past it. Only keys are queued, so that a thousand
+ * files filled at once are not held open until their turn.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "cache/files.h"
+#include "cache/internal.h"
+#include "format/limits.h"
+
+/* 4 MiB; what does not fit is checked when it is opened again. */
+#define QUEUE_MAX 65536u
+/* Held while a process checks a file, so that no two do. */
+#define LOCK_SEALER 1
+/*
+ * A file's times advance in steps of a tick, at most 10 ms, where the kernel
+ * keeps no finer ones (before Linux 6.13): a change in the tick in which we
+ * looked could not be told.
+ */
+static const struct timespec tick_pause = { .tv_nsec = 20000000 };
+
+struct check {
+	struct sealer *sealer;
+	struct cache_blob *blob;
+	int fd;
+	uint64_t at; /* units must follow each other without a gap */
+	uint8_t *buffer;
+	bool is_wrong;
+};
+
+/* 0 right, 1 wrong, negative errno: not known. */
+static int check_unit(struct check *check, uint64_t unit,
+		      const struct unit_row *row)
+{
+	ssize_t n;
+
+	if (row->offset != check->at || row->length > LIMIT_CHUNK_BYTES)
+		return -EINVAL;
+	check->at += row->length;
+	n = pread_full(check->fd, check->buffer, row->length, row->offset);
+	if (n == (ssize_t)row->length &&
+	    checksum_xxh3(check->buffer, row->length) == row->checksum)
+		return 0;
+	cache_blob_drop(check->blob, unit, row->length);
+	return 1;
+}
+
+static int check_row(struct check *check, uint32_t number)
+{
+	struct cache_blob *blob = check->blob;
+	uint64_t first = (uint64_t)number * ROW_UNITS;
+	struct units_row row;
+
+	if (index_units(blob->cache->index, &blob->id, blob->gen,
+			blob->unit_count, number, &row) != 1)
+		return -ENOENT;
+	for (uint32_t i = 0; i < row.count; i++) {
+		int r;
+
+		if (atomic_load(&check->sealer->is_stopping))
+			return -ESHUTDOWN;
+		if (!(row.present[i / 64] >> (i % 64) & 1))
+			return -ENOENT;
+		r = check_unit(check, first + i, &row.units[i]);
+		if (r < 0)
+			return r;
+		if (r > 0)
+			check->is_wrong = true;
+	}
+	return 0;
+}
+
+/* 0: every unit lies where it should and is what was put. */
+static int check_units(struct sealer *sealer, struct cache_blob *blob, int fd)
+{
+	struct check check = { .sealer = sealer, .blob = blob, .fd = fd };
+	uint64_t rows = (blob->unit_count + ROW_UNITS - 1) / ROW_UNITS;
+	_cleanup_free_ uint8_t *buffer = malloc(LIMIT_CHUNK_BYTES);
+
+	if (!buffer)
+		return -ENOMEM;
+	check.buffer = buffer;
+	for (uint64_t i = 0; i < rows; i++) {
+		int r = check_row(&check, (uint32_t)i);
+
+		if (r < 0)
+			return r;
+	}
+	if (check.is_wrong)
+		return -EBADMSG;
+	return check.at == blob->blob_bytes ? 0 : -EINVAL;
+}
+
+/* The file of the blob's name, not one that was put in its place. */
+static int look_at_file(struct cache_blob *blob, int fd, struct file_mark *ret)
+{
+	char path[BLOB_PATH_MAX];
+	struct stat st, named;
+
+	blob_path(&blob->id, blob->gen, 0, 0, path);
+	if (fstat(fd, &st) < 0 ||
+	    fstatat(blob->cache->blobs.dirfd, path, &named,
+		    AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (named.st_ino != st.st_ino || named.st_dev != st.st_dev)
+		return -ESTALE;
+	*ret = file_mark_of(&st);
+	return ret->size == blob->blob_bytes ? 0 : -ESTALE;
+}
+
+static int make_mark(struct sealer *sealer, struct cache_blob *blob, int fd,
+		     struct file_mark *ret)
+{
+	struct file_mark after;
+	int r;
+
+	if (fdatasync(fd) < 0)
+		return -errno;
+	nanosleep(&tick_pause, NULL);
+	r = look_at_file(blob, fd, ret);
+	if (r == 0)
+		r = check_units(sealer, blob, fd);
+	if (r == 0)
+		r = look_at_file(blob, fd, &after);
+	if (r == 0 && !file_mark_equal(ret, &after))
+		r = -EAGAIN;
+	return r;
+}
+
+static bool wants_mark(struct cache_blob *blob)
+{
+	struct blob_row row;
+
+	return blob_attach(blob, false) == 0 && blob->segment_bytes == 0 &&
+	       !blob->is_unnamed && cache_has_index(blob->cache) &&
+	       index_blob(blob->cache->index, &blob->id, &row) == 1 &&
+	       row.gen == blob->gen && !row.has_mark &&
+	       row.present_units == row.unit_count;
+}
+
+static void seal_blob(struct sealer *sealer, struct cache_blob *blob)
+{
+	struct record record = { .op = {
+		.kind = INDEX_MARK, .id = blob->id, .gen = blob->gen,
+	} };
+	int fd, r;
+
+	fd = atomic_load(&blob->fds[0]);
+	if (ofd_lock(fd, F_WRLCK, LOCK_SEALER, 1) < 0)
+		return; /* another process does it */
+	r = make_mark(sealer, blob, fd, &record.op.mark);
+	(void)ofd_lock(fd, F_UNLCK, LOCK_SEALER, 1);
+	if (r < 0) {
+		log_debug("not marked complete: gen=%016" PRIx64 " reason=%s",
+			  blob->gen, strerror(-r));
+		return;
+	}
+	record.blob = blob;
+	blob_ref(blob);
+	if (recorder_add(&blob->cache->recorder, &record) < 0)
+		blob_unref(blob);
+}
+
+static bool sealer_take(struct sealer *sealer, struct sealer_entry *ret)
+{
+	scoped_lock(&sealer->lock);
+	while (sealer->queue.count == 0 && !atomic_load(&sealer->is_stopping))
+		pthread_cond_wait(&sealer->arrived, &sealer->lock);
+	if (atomic_load(&sealer->is_stopping))
+		return false;
+	*ret = sealer->queue.items[--sealer->queue.count];
+	return true;
+}
+
+static void *sealer_thread(void *arg)
+{
+	struct sealer *sealer = arg;
+	struct sealer_entry entry;
+
+	while (sealer_take(sealer, &entry)) {
+		struct cache_blob *blob;
+
+		if (cache_blob_open(sealer->cache, &entry.id, entry.blob_bytes,
+				    entry.unit_count, &blob, NULL) < 0)
+			continue;
+		/* Opening it asks for what is being done. */
+		atomic_store(&blob->seal.is_queued, true);
+		(void)blob_attach(blob, false);
+		atomic_store(&blob->seal.is_queued, false);
+		if (wants_mark(blob))
+			seal_blob(sealer, blob);
+		cache_blob_close(blob);
+	}
+	return NULL;
+}
+
+void sealer_add(struct cache_blob *blob)
+{
+	struct sealer *sealer = &blob->cache->sealer;
+	struct sealer_entry *entry;
+
+	if (!sealer->is_running || blob->segment_bytes > 0 ||
+	    blob->is_unnamed || atomic_exchange(&blob->seal.is_queued, true))
+		return;
+	scoped_lock(&sealer->lock);
+	entry = NULL;
+	if (sealer->queue.count < QUEUE_MAX &&
+	    !atomic_load(&sealer->is_stopping))
+		entry = vec_push(&sealer->queue);
+	if (!entry) {
+		atomic_store(&blob->seal.is_queued, false);
+		return;
+	}
+	*entry = (struct sealer_entry){
+		.id = blob->id,
+		.blob_bytes = blob->blob_bytes,
+		.unit_count = blob->unit_count,
+	};
+	pthread_cond_signal(&sealer->arrived);
+}
+
+int sealer_start(struct sealer *sealer, struct cache *cache)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	int r = 0;
+
+	sealer->cache = cache;
+	if (cache->is_readonly)
+		return 0;
+	pthread_mutex_init(&sealer->lock, NULL);
+	pthread_cond_init(&sealer->arrived, NULL);
+	sealer->is_running = true; /* before anybody can look at it */
+	while (r == 0 && sealer->thread_count < SEALER_THREADS_MAX &&
+	       (sealer->thread_count == 0 ||
+		(long)sealer->thread_count < cores)) {
+		r = thread_start(&sealer->threads[sealer->thread_count],
+				 sealer_thread, sealer);
+		if (r == 0)
+			sealer->thread_count++;
+	}
+	return sealer->thread_count > 0 ? 0 : r;
+}
+
+void sealer_stop(struct sealer *sealer)
+{
+	if (!sealer->is_running)
+		return;
+	pthread_mutex_lock(&sealer->lock);
+	atomic_store(&sealer->is_stopping, true);
+	pthread_cond_broadcast(&sealer->arrived);
+	pthread_mutex_unlock(&sealer->lock);
+	for (unsigned int i = 0; i < sealer->thread_count; i++)
+		pthread_join(sealer->threads[i], NULL);
+	vec_release(&sealer->queue);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The complete mark: set once all units are recorded and found on disk as they
+ * were put; void as soon as somebody else touches the file, after which what
+ * is wrong is found and what is right is marked anew.
+ */
+#include <config.h>
+
+#undef NDEBUG
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "cache-env.h"
+
+#define UNITS 100u
+
+/* Within 20 s; the descriptor of the sealed file. */
+static int wait_sealed(struct cache_blob *blob)
+{
+	int fd = -1;
+
+	for (int i = 0; i < 4000; i++) {
+		if (cache_blob_sealed_fd(blob, &fd) == 1)
+			return fd;
+		usleep(5000);
+	}
+	fail_msg("not sealed within 20 s");
+	return -1;
+}
+
+static void put_all(struct cache_blob *blob, unsigned int number)
+{
+	for (uint64_t unit = 0; unit < UNITS; unit++)
+		assert_int_equal(env_put(blob, number, unit, NULL), 0);
+}
+
+static uint64_t dropped(struct cache *cache)
+{
+	struct cache_usage usage;
+
+	cache_usage(cache, &usage);
+	return usage.units_dropped_corrupt;
+}
+
+static void flip(const char *path, uint64_t offset)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	char byte;
+
+	assert_true(fd >= 0 && pread(fd, &byte, 1, (off_t)offset) == 1);
+	byte ^= 0x40;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)offset), 1);
+	close(fd);
+}
+
+static int all_setup(void **state)
+{
+	*state = env_directory();
+	return 0;
+}
+
+static int all_teardown(void **state)
+{
+	env_remove(*state);
+	return 0;
+}
+
+static void test_marks_what_is_complete(void **state)
+{
+	struct cache *cache = env_open(*state);
+	struct cache_blob *blob = env_blob(cache, 1, UNITS);
+	struct stat sealed, named;
+	char path[600];
+	int fd;
+
+	for (uint64_t unit = 0; unit + 1 < UNITS; unit++)
+		assert_int_equal(env_put(blob, 1, unit, NULL), 0);
+	usleep(50000);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	assert_int_equal(env_put(blob, 1, UNITS - 1, NULL), 0);
+	fd = wait_sealed(blob);
+	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	assert_true(env_blob_file(*state, 1, path, sizeof(path)));
+	assert_int_equal(fstat(fd, &sealed), 0);
+	assert_int_equal(stat(path, &named), 0);
+	assert_int_equal(sealed.st_ino, named.st_ino);
+	assert_int_equal(sealed.st_size, UNITS * UNIT);
+	close(fd);
+	/* It stays so, also when a unit comes twice. */
+	assert_int_equal(env_put(blob, 1, 3, NULL), 0);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 1);
+	close(fd);
+	cache_blob_close(blob);
+	cache_close(cache);
+	/* And for the next process, at once. */
+	cache = env_open(*state);
+	blob = env_blob(cache, 1, UNITS);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 1);
+	close(fd);
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
+/* A process that ends before it has marked: the next one does. */
+static void test_marks_what_others_left(void **state)
+{
+	struct cache *cache;
+	struct cache_blob *blob;
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		_Atomic int recorded = 0;
+
+		cache = env_open(*state);
+		blob = env_blob(cache, 2, UNITS);
+		for (uint64_t unit = 0; unit < UNITS; unit++)
+			(void)env_put(blob, 2, unit, &recorded);
+		env_wait(&recorded, UNITS);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	cache = env_open(*state);
+	blob = env_blob(cache, 2, UNITS);
+	close(wait_sealed(blob));
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
+static void test_change_in_place_is_seen(void **state)
+{
+	struct cache *cache = env_open(*state);
+	struct cache_blob *blob = env_blob(cache, 3, UNITS);
+	uint64_t at, len;
+	char path[600];
+	int fd;
+
+	put_all(blob, 3);
+	close(wait_sealed(blob));
+	assert_true(env_blob_file(*state, 3, path, sizeof(path)));
+	assert_int_equal(env_check(blob, 3, 7), 1);
+	flip(path, 7 * UNIT + 100);
+	/* Not at the next start: now. */
+	assert_int_equal(cache_blob_fd(blob, 7 * UNIT, &fd, &at, &len),
+			 -EAGAIN);
+	assert_int_equal(env_check(blob, 3, 7), 0);
+	assert_int_equal(env_check(blob, 3, 8), 1);
+	assert_int_equal(dropped(cache), 1);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	assert_int_equal(env_put(blob, 3, 7, NULL), 0);
+	close(wait_sealed(blob));
+	assert_int_equal(env_check(blob, 3, 7), 1);
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
+/* What is only touched is marked anew, nothing is dropped. */
+static void test_touched_file_is_marked_anew(void **state)
+{
+	struct cache *cache = env_open(*state);
+	struct cache_blob *blob = env_blob(cache, 4, UNITS);
+	char path[600];
+	int fd;
+
+	put_all(blob, 4);
+	close(wait_sealed(blob));
+	assert_true(env_blob_file(*state, 4, path, sizeof(path)));
+	assert_int_equal(utimensat(AT_FDCWD, path, NULL, 0), 0);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	close(wait_sealed(blob));
+	assert_int_equal(dropped(cache), 0);
+	for (uint64_t unit = 0; unit < UNITS; unit++)
+		assert_int_equal(env_check(blob, 4, unit), 1);
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
+/* Changed while nobody had it open: the mark does not hold, and checking
+ * finds the unit before anybody has asked for it. */
+static void test_change_between_processes(void **state)
+{
+	struct cache *cache = env_open(*state);
+	struct cache_blob *blob = env_blob(cache, 5, UNITS);
+	char path[600];
+	int fd;
+
+	put_all(blob, 5);
+	close(wait_sealed(blob));
+	cache_blob_close(blob);
+	cache_close(cache);
+	assert_true(env_blob_file(*state, 5, path, sizeof(path)));
+	flip(path, 99 * UNIT);
+	cache = env_open(*state);
+	blob = env_blob(cache, 5, UNITS);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	for (int i = 0; i < 4000 && dropped(cache) == 0; i++)
+		usleep(5000);
+	assert_int_equal(dropped(cache), 1);
+	assert_int_equal(env_check(blob, 5, 99), 0);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
+/* A file put in its place is never handed out. */
+static void test_replaced_file_is_not_sealed(void **state)
+{
+	struct cache *cache = env_open(*state);
+	struct cache_blob *blob = env_blob(cache, 6, UNITS);
+	char path[600], aside[700];
+	int fd;
+
+	put_all(blob, 6);
+	close(wait_sealed(blob));
+	assert_true(env_blob_file(*state, 6, path, sizeof(path)));
+	snprintf(aside, sizeof(aside), "%s/aside", (char *)*state);
+	assert_int_equal(rename(path, aside), 0);
+	assert_int_equal(symlink(aside, path), 0);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	/* What this process has open is still what was put. */
+	assert_int_equal(env_check(blob, 6, 0), 1);
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_marks_what_is_complete),
+		cmocka_unit_test(test_marks_what_others_left),
+		cmocka_unit_test(test_change_in_place_is_seen),
+		cmocka_unit_test(test_touched_file_is_marked_anew),
+		cmocka_unit_test(test_change_between_processes),
+		cmocka_unit_test(test_replaced_file_is_not_sealed),
+	};
+
+	return cmocka_run_group_tests(tests, all_setup, all_teardown);
+}
