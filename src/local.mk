@@ -20,6 +20,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/pattern.c \
 	%D%/base/text.c \
 	%D%/base/text.h \
+	%D%/base/thread.c \
+	%D%/base/thread.h \
 	%D%/base/vec.h \
 	%D%/cache/blob-table.c \
 	%D%/cache/blobs.c \

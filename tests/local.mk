@@ -52,6 +52,7 @@ unit_tests = \
 	%D%/unit/test-select \
 	%D%/unit/test-source \
 	%D%/unit/test-text \
+	%D%/unit/test-thread \
 	%D%/unit/test-tree \
 	%D%/unit/test-url \
 	$(NULL)
@@ -119,6 +120,7 @@ dist_check_SCRIPTS += \
 	%D%/test-heads-are-judged.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
 	%D%/test-imitated-hub-satisfies-clients.sh \
+	%D%/test-index-fails-while-mounted.sh \
 	%D%/test-insertion-costs-little.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \

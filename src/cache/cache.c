@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,6 @@
 #include "cache/internal.h"
 #include "cache/layout.h"
 
-/* LMDB keeps a few hundred bytes per level on the stack, and little else
- * here is large. */
-#define STACK_BYTES (512u << 10)
-
 void cond_init_monotonic(pthread_cond_t *cond)
 {
 	pthread_condattr_t attr;
@@ -35,24 +30,6 @@ void cond_init_monotonic(pthread_cond_t *cond)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(cond, &attr);
 	pthread_condattr_destroy(&attr);
-}
-
-int thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg)
-{
-	pthread_attr_t attr;
-	sigset_t all, before;
-	int r;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGSEGV);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(ret_thread, &attr, run, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -r;
 }
 
 /* ---- open */

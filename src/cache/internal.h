@@ -43,7 +43,8 @@ static inline bool cache_has_index(const struct cache *cache)
 
 /* Conditions that time out by CLOCK_MONOTONIC, as now_ms() counts. */
 void cond_init_monotonic(pthread_cond_t *cond);
-/* Small stack, all signals blocked but those of faults. */
-int thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg);
+/* LMDB keeps a few hundred bytes per level on the stack, and little else
+ * here is large. */
+#define CACHE_STACK_BYTES (512u << 10)
 
 #endif

@@ -24,6 +24,7 @@
 #define LOG_MODULE "cache"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "cache/evict.h"
 #include "cache/files.h"
 #include "cache/internal.h"
@@ -366,7 +367,8 @@ int keeper_start(struct keeper *keeper)
 	int r;
 
 	keeper->is_running = true; /* before anybody can look at it */
-	r = thread_start(&keeper->thread, keeper_thread, keeper);
+	r = thread_start(&keeper->thread, CACHE_STACK_BYTES, keeper_thread,
+			 keeper);
 	if (r < 0)
 		keeper->is_running = false;
 	return r;

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/thread.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
 #include "cache/files.h"
@@ -324,7 +325,8 @@ int recorder_start(struct recorder *recorder, struct cache *cache)
 	cond_init_monotonic(&recorder->arrived);
 	cond_init_monotonic(&recorder->drained);
 	recorder->is_running = true; /* before anybody can look at it */
-	r = thread_start(&recorder->thread, recorder_thread, recorder);
+	r = thread_start(&recorder->thread, CACHE_STACK_BYTES,
+			 recorder_thread, recorder);
 	if (r < 0)
 		recorder->is_running = false;
 	return r;

@@ -11,12 +11,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
 
@@ -128,7 +128,6 @@ static void *foreign_thread(void *arg)
 int foreign_start(struct node *node, struct foreign **ret, struct err *err)
 {
 	struct foreign *foreign = calloc(1, sizeof(*foreign));
-	sigset_t all, saved;
 	int r;
 
 	if (!foreign)
@@ -136,13 +135,10 @@ int foreign_start(struct node *node, struct foreign **ret, struct err *err)
 	foreign->node = node;
 	pthread_mutex_init(&foreign->lock, NULL);
 	pthread_cond_init(&foreign->added, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	r = pthread_create(&foreign->thread, NULL, foreign_thread, foreign);
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	if (r != 0) {
+	r = thread_start(&foreign->thread, 0, foreign_thread, foreign);
+	if (r < 0) {
 		free(foreign);
-		return err_set(err, r, "cannot start a thread");
+		return err_set(err, -r, "cannot start a thread");
 	}
 	pthread_setname_np(foreign->thread, "larder-foreign");
 	*ret = foreign;

@@ -8,13 +8,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "dataset/timer.h"
 
 struct timers {
@@ -81,7 +81,6 @@ int timers_start(struct timers **ret, struct err *err)
 {
 	struct timers *timers = calloc(1, sizeof(*timers));
 	pthread_condattr_t attr;
-	sigset_t all, saved;
 	int r;
 
 	if (!timers)
@@ -92,13 +91,10 @@ int timers_start(struct timers **ret, struct err *err)
 	pthread_cond_init(&timers->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	timers->ring.next = timers->ring.previous = &timers->ring;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	r = pthread_create(&timers->thread, NULL, timer_thread, timers);
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	if (r != 0) {
+	r = thread_start(&timers->thread, 0, timer_thread, timers);
+	if (r < 0) {
 		free(timers);
-		return err_set(err, r, "cannot start a thread");
+		return err_set(err, -r, "cannot start a thread");
 	}
 	pthread_setname_np(timers->thread, "larder-timer");
 	*ret = timers;

@@ -11,11 +11,11 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/thread.h"
 #include "dataset/work.h"
 #include "format/codec.h"
 
@@ -96,7 +96,6 @@ int work_start(const char *name, unsigned thread_count, bool has_codec,
 {
 	struct work *work =
 		calloc(1, sizeof(*work) + thread_count * sizeof(pthread_t));
-	sigset_t all, saved;
 	int r = 0;
 
 	if (!work)
@@ -106,21 +105,18 @@ int work_start(const char *name, unsigned thread_count, bool has_codec,
 	for (int i = 0; i < WORK_CLASSES; i++)
 		work->queues[i].last = &work->queues[i].first;
 	work->has_codec = has_codec;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
 	while (work->thread_count < thread_count && r == 0) {
 		pthread_t *thread = &work->threads[work->thread_count];
 
-		r = pthread_create(thread, NULL, work_thread, work);
+		r = thread_start(thread, 0, work_thread, work);
 		if (r == 0) {
 			pthread_setname_np(*thread, name);
 			work->thread_count++;
 		}
 	}
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	if (r != 0 && work->thread_count == 0) {
 		work_stop(work);
-		return err_set(err, r, "cannot start a thread");
+		return err_set(err, -r, "cannot start a thread");
 	}
 	*ret = work;
 	return 0;

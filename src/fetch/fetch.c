@@ -7,13 +7,13 @@
 #include <config.h>
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "fetch/internal.h"
 
 #define CONNECT_TIMEOUT_MS 5000
@@ -85,19 +85,6 @@ void fetcher_unref(struct fetcher *fetcher)
 	free(fetcher);
 }
 
-/* Signals are for the thread that waits for them, not for ours. */
-int fetch_thread_start(pthread_t *thread, void *(*main)(void *), void *arg)
-{
-	sigset_t all, old;
-	int r;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = -pthread_create(thread, NULL, main, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return r;
-}
-
 int fetcher_open(const struct fetcher_options *options, struct fetcher **ret,
 		 struct err *err)
 {
@@ -112,7 +99,7 @@ int fetcher_open(const struct fetcher_options *options, struct fetcher **ret,
 		return err_set(err, ENOMEM, "out of memory");
 	r = transfers_open(fetcher, err);
 	if (r == 0) {
-		r = fetch_thread_start(&fetcher->thread, transfers_main,
+		r = thread_start(&fetcher->thread, 0, transfers_main,
 				       fetcher);
 		if (r < 0)
 			err_set(err, -r, "cannot start a thread");

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/thread.h"
 #include "fetch/internal.h"
 
 /* Stays in the second-level cache: the copy to the body is nearly free. */
@@ -37,7 +38,7 @@ static void add_thread(struct fetcher *fetcher)
 
 	if (fetcher->file_queued <= fetcher->file_idle ||
 	    fetcher->file_threads >= FILE_THREADS_MAX ||
-	    fetch_thread_start(&thread, files_main, fetcher) < 0)
+	    thread_start(&thread, 0, files_main, fetcher) < 0)
 		return;
 	pthread_detach(thread);
 	fetcher->file_threads++;

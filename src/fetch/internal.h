@@ -148,7 +148,6 @@ struct fetcher {
 };
 
 /* fetch.c */
-int fetch_thread_start(pthread_t *thread, void *(*main)(void *), void *arg);
 void fetcher_wake(struct fetcher *fetcher); /* under the lock */
 void fetcher_unref(struct fetcher *fetcher);
 void origin_unref(struct origin *origin);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,6 +97,7 @@ static void redirect_to_null(int target)
 void daemon_ready(struct daemon *daemon, const char *line)
 {
 	char text[LINE_MAX_BYTES + 32];
+	struct stat st;
 
 	if (daemon->is_ready)
 		return;
@@ -112,7 +114,10 @@ void daemon_ready(struct daemon *daemon, const char *line)
 	if (message_send(daemon->to_parent, 0, line) < 0)
 		kill(getpid(), SIGTERM);
 	close(daemon->to_parent);
-	redirect_to_null(STDERR_FILENO);
+	/* A pipe's reader would wait for us; in a file, what a library says
+	 * before it aborts is kept. */
+	if (fstat(STDERR_FILENO, &st) < 0 || !S_ISREG(st.st_mode))
+		redirect_to_null(STDERR_FILENO);
 }
 
 void daemon_tick(struct daemon *daemon, const char *line)
