@@ -65,7 +65,7 @@ while left > 0:
 ' "$1"
 }
 
-# start_nginx ROOT: $url is set
+# start_nginx ROOT: $url is set; $nginx_extra goes into its server
 start_nginx() {
 	local port
 	mkdir -p "$work/nginx"
@@ -86,7 +86,8 @@ start_nginx() {
 				fastcgi_temp_path $work/nginx;
 				uwsgi_temp_path $work/nginx;
 				scgi_temp_path $work/nginx;
-				server { listen 127.0.0.1:$port; root $1; autoindex on; }
+				server { listen 127.0.0.1:$port; root $1; autoindex on;
+					${nginx_extra:-} }
 			}
 		CONF
 		nginx -p "$work/nginx" -c nginx.conf 2> "$work/nginx/start.log" &
