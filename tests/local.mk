@@ -240,6 +240,7 @@ check-units: check-build
 check-valgrind: check-build
 	$(AM_V_at)TEST_TIMEOUT_SCALE=20 TEST_UNDER="$(VALGRIND) -q \
 	--error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
+	--show-leak-kinds=definite \
 	--suppressions=$(abs_top_srcdir)/build-aux/valgrind.supp" \
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
 

@@ -241,7 +241,8 @@ static void note_failure(struct chunk_job *job, enum fetch_class class,
 					       text, retry_after_ms);
 	tries_text(&job->tries, all, sizeof(all));
 	for (uint32_t i = 0; i < job->count; i++)
-		flight_trouble(job->chunks[i].flight, tries_errnum(&job->tries), all);
+		flight_trouble(job->chunks[i].flight,
+			       tries_errnum(&job->tries), all);
 	job->mirror = -1;
 	job->is_fresh = job->is_uncached = false;
 }
@@ -250,7 +251,7 @@ static void forget_places(struct chunk_job *job)
 {
 	for (uint32_t i = 0; i < job->count; i++)
 		places_forget(job->dataset, job->mirror, &job->source.places,
-			      job->chunks[i].ordinal);
+			      job->chunks[i].ordinal, &job->chunks[i].at);
 	job->is_fresh = job->is_uncached = true;
 }
 

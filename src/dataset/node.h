@@ -64,6 +64,7 @@ struct node {
 struct mirror {
 	struct origin *origin;
 	uint64_t salt; /* of its URL */
+	atomic_uint places_generation; /* how often places were forgotten */
 	struct digest url_digest;
 	atomic_bool is_marked; /* its format version was looked at */
 	char last[REASON_BYTES]; /* its last failure; guarded by the dataset's lock */

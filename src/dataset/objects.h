@@ -92,14 +92,17 @@ struct chunk_place {
 	struct place place;
 	struct digest pack;
 	uint64_t pack_bytes;
+	unsigned generation; /* of the places it was looked up in */
 };
 int place_get(struct dataset *dataset, int mirror, const struct digest *name,
 	      uint64_t chunk_count, uint64_t ordinal, bool is_fresh,
 	      struct waiter *waiter, struct chunk_place *ret,
 	      enum fetch_class *ret_class, struct err *err);
-/* Forget a places file, here and on the disk. A place_get with is_fresh then
- * asks the mirror, past any cache in between. */
+/* Forget a places file, here and on the disk, since what it said of `at` (as
+ * place_get left it, also when it failed) was wrong. A place_get with is_fresh
+ * then asks the mirror, past any cache in between. */
 void places_forget(struct dataset *dataset, int mirror,
-		   const struct digest *name, uint64_t ordinal);
+		   const struct digest *name, uint64_t ordinal,
+		   const struct chunk_place *at);
 
 #endif

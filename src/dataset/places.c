@@ -149,24 +149,34 @@ static int parse_places_page(const struct object_want *want,
 			       want->page, &want->key, data, len, ret, err);
 }
 
-static uint64_t part_salt(const struct mirror *mirror, int64_t part)
+/* What a look-up is about. */
+struct lookup {
+	struct dataset *dataset;
+	int mirror;
+	const struct digest *name;
+	unsigned generation;
+	bool is_fresh;
+	struct waiter *waiter;
+};
+
+static uint64_t part_salt(const struct mirror *mirror, int64_t part,
+			  unsigned generation)
 {
-	return mirror->salt + (uint64_t)part * UINT64_C(0xD6E8FEB86659FD93);
+	return mirror->salt + (uint64_t)part * UINT64_C(0xD6E8FEB86659FD93) +
+	       generation * UINT64_C(0xA0761D6478BD642F);
 }
 
-static struct object_want want_part(struct dataset *dataset, int index,
-				    const struct digest *name, int64_t part,
-				    bool is_fresh)
+static struct object_want want_part(const struct lookup *lookup, int64_t part)
 {
-	struct mirror *mirror = &dataset->mirrors[index];
+	struct mirror *mirror = &lookup->dataset->mirrors[lookup->mirror];
 	struct object_want want = {
 		.key = {.kind = part >= 0 ? OBJECT_PLACES_PAGE : OBJECT_PLACES,
-			.digest = *name,
-			.salt = part_salt(mirror, part)},
-		.table = dataset->node->pages,
-		.dataset = dataset,
-		.mirror = index,
-		.is_fresh = is_fresh,
+			.digest = *lookup->name,
+			.salt = part_salt(mirror, part, lookup->generation)},
+		.table = lookup->dataset->node->pages,
+		.dataset = lookup->dataset,
+		.mirror = lookup->mirror,
+		.is_fresh = lookup->is_fresh,
 		.is_places = true,
 		.cache_kind = CACHE_PLACES,
 		.limit_bytes = WHOLE_BYTES_MAX,
@@ -175,48 +185,44 @@ static struct object_want want_part(struct dataset *dataset, int index,
 	};
 
 	want.flight_salt = want.key.salt;
-	cache_name(mirror, name, part, &want.cache_name);
+	cache_name(mirror, lookup->name, part, &want.cache_name);
 	return want;
 }
 
-static int get_head(struct dataset *dataset, int mirror,
-		    const struct digest *name, bool is_whole, bool is_fresh,
-		    struct waiter *waiter, struct places_object **ret,
-		    enum fetch_class *ret_class, struct err *err)
+static int get_head(const struct lookup *lookup, bool is_whole,
+		    struct places_object **ret, enum fetch_class *ret_class,
+		    struct err *err)
 {
-	struct object_want want;
+	struct object_want want =
+		want_part(lookup, is_whole ? PART_WHOLE : PART_HEAD);
 	struct object *fixed;
 	int r;
 
-	want = want_part(dataset, mirror, name,
-			 is_whole ? PART_WHOLE : PART_HEAD, is_fresh);
 	if (is_whole)
-		return object_get(&want, waiter, (struct object **)ret,
+		return object_get(&want, lookup->waiter, (struct object **)ret,
 				  ret_class, err);
 	*ret = (struct places_object *)table_get(want.table, &want.key);
 	if (*ret)
 		return 0;
-	want = want_part(dataset, mirror, name, PART_FIXED, is_fresh);
+	want = want_part(lookup, PART_FIXED);
 	want.length = PLACES_FIXED_BYTES;
 	want.parse = parse_fixed;
-	r = object_get(&want, waiter, &fixed, ret_class, err);
+	r = object_get(&want, lookup->waiter, &fixed, ret_class, err);
 	if (r != 0)
 		return r;
-	want = want_part(dataset, mirror, name, PART_HEAD, is_fresh);
+	want = want_part(lookup, PART_HEAD);
 	want.length = ((struct places_object *)fixed)->len;
 	want.limit_bytes = want.length;
 	object_unref(fixed);
-	return object_get(&want, waiter, (struct object **)ret, ret_class, err);
+	return object_get(&want, lookup->waiter, (struct object **)ret,
+			  ret_class, err);
 }
 
-static int get_page(struct dataset *dataset, int mirror,
-		    const struct digest *name, struct places_object *places,
-		    uint32_t page, bool is_fresh, struct waiter *waiter,
-		    struct places_page_object **ret,
+static int get_page(const struct lookup *lookup, struct places_object *places,
+		    uint32_t page, struct places_page_object **ret,
 		    enum fetch_class *ret_class, struct err *err)
 {
-	struct object_want want =
-		want_part(dataset, mirror, name, page, is_fresh);
+	struct object_want want = want_part(lookup, page);
 	const uint64_t offset = places->head->pages[page].offset;
 	const uint32_t len = places->head->pages[page].stored_bytes;
 	int r;
@@ -228,7 +234,7 @@ static int get_page(struct dataset *dataset, int mirror,
 	want.length = len;
 	want.limit_bytes = len;
 	if (!places->data)
-		return object_get(&want, waiter, (struct object **)ret,
+		return object_get(&want, lookup->waiter, (struct object **)ret,
 				  ret_class, err);
 	*ret = (struct places_page_object *)table_get(want.table, &want.key);
 	if (*ret)
@@ -247,14 +253,24 @@ int place_get(struct dataset *dataset, int mirror, const struct digest *name,
 	      struct waiter *waiter, struct chunk_place *ret,
 	      enum fetch_class *ret_class, struct err *err)
 {
+	const struct lookup lookup = {
+		.dataset = dataset,
+		.mirror = mirror,
+		.name = name,
+		.generation = atomic_load(
+			&dataset->mirrors[mirror].places_generation),
+		.is_fresh = is_fresh,
+		.waiter = waiter,
+	};
 	struct places_page_object *page = NULL;
 	struct places_object *places = NULL;
 	uint32_t index;
 	int r;
 
+	ret->generation = lookup.generation;
 	*ret_class = FETCH_WRONG;
-	r = get_head(dataset, mirror, name, chunk_count <= WHOLE_CHUNKS_MAX,
-		     is_fresh, waiter, &places, ret_class, err);
+	r = get_head(&lookup, chunk_count <= WHOLE_CHUNKS_MAX, &places,
+		     ret_class, err);
 	if (r != 0)
 		return r;
 	if (ordinal >= places->head->chunk_count ||
@@ -263,8 +279,7 @@ int place_get(struct dataset *dataset, int mirror, const struct digest *name,
 		goto out;
 	}
 	index = (uint32_t)(ordinal / LIMIT_RECIPE_PAGE_RECORDS);
-	r = get_page(dataset, mirror, name, places, index, is_fresh, waiter,
-		     &page, ret_class, err);
+	r = get_page(&lookup, places, index, &page, ret_class, err);
 	if (r != 0)
 		goto out;
 	r = -EBADMSG;
@@ -287,23 +302,33 @@ out:
 	return r;
 }
 
+/*
+ * In memory by a new generation: whoever still works with the old file may
+ * put parts of it into the table after this. The disk's are dropped first, so
+ * that no look-up of the new generation finds them.
+ */
 void places_forget(struct dataset *dataset, int mirror,
-		   const struct digest *name, uint64_t ordinal)
+		   const struct digest *name, uint64_t ordinal,
+		   const struct chunk_place *at)
 {
+	const struct lookup lookup = {
+		.dataset = dataset, .mirror = mirror, .name = name};
 	const int64_t parts[] = {
 		PART_WHOLE,
 		PART_FIXED,
 		PART_HEAD,
 		(int64_t)(ordinal / LIMIT_RECIPE_PAGE_RECORDS),
 	};
+	unsigned seen = at->generation;
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		struct object_want want =
-			want_part(dataset, mirror, name, parts[i], true);
+		struct object_want want = want_part(&lookup, parts[i]);
 
-		table_drop(want.table, &want.key);
 		if (dataset->node->cache)
 			(void)cache_object_drop(dataset->node->cache,
 						CACHE_PLACES, &want.cache_name);
 	}
+	/* Once, however many notice it at the same time. */
+	atomic_compare_exchange_strong(
+		&dataset->mirrors[mirror].places_generation, &seen, seen + 1);
 }

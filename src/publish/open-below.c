@@ -3,7 +3,7 @@
  * Paths below a directory: opening them without following a symlink. A tree may
  * be changed by its users while it is published: a directory replaced by a
  * symlink must not make us read /etc. openat2 says so in one call; where
- * it does not exist only the last part is guarded, as in tar.
+ * it does not exist or is forbidden, each part is opened by itself.
  */
 #include <config.h>
 
@@ -19,6 +19,42 @@
 #include "base/cleanup.h"
 #include "publish/walk.h"
 
+static int open_step(int dir_fd, const char *name, int flags)
+{
+	int fd;
+
+	if (strcmp(name, "..") == 0)
+		return -EXDEV;
+	fd = openat(dir_fd, name, flags | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_stepwise(int dir_fd, const char *path, int flags)
+{
+	_cleanup_close_ int held = -1;
+	char name[NAME_MAX + 1];
+	size_t len;
+
+	while (path[len = strcspn(path, "/")] == '/') {
+		int fd;
+
+		if (len >= sizeof(name))
+			return -ENAMETOOLONG;
+		memcpy(name, path, len);
+		name[len] = '\0';
+		path += len + 1;
+		if (len == 0)
+			return -EXDEV;
+		fd = open_step(dir_fd, name, O_PATH | O_DIRECTORY);
+		if (fd < 0)
+			return fd;
+		if (held >= 0)
+			close(held);
+		held = dir_fd = fd;
+	}
+	return open_step(dir_fd, path, flags);
+}
+
 static int open_part(int dir_fd, const char *path, int flags)
 {
 	struct open_how how = {
@@ -29,7 +65,7 @@ static int open_part(int dir_fd, const char *path, int flags)
 	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
 
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		fd = openat(dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW);
+		return open_stepwise(dir_fd, path, flags);
 	return fd < 0 ? -errno : (int)fd;
 }
 

@@ -24,7 +24,7 @@
 
 #include "fetch-env.h"
 
-#define HANG_MS 2000
+#define HANG_MS 5000
 
 static _Atomic bool is_hung;
 
