@@ -4,6 +4,8 @@
 
 #undef NDEBUG
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -239,6 +245,57 @@ static void test_a_symlink_in_the_way_is_refused(void **state)
 	assert_true(open_below(env->tree_fd, "../tree/real/f", O_RDONLY) < 0);
 }
 
+/* An old kernel, or a sandbox that knows no openat2. */
+static void forbid_openat2(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {
+		.len = sizeof(filter) / sizeof(filter[0]),
+		.filter = filter,
+	};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program),
+			 0);
+	assert_int_equal(syscall(SYS_openat2, 0, "", NULL, 0), -1);
+	assert_int_equal(errno, ENOSYS);
+}
+
+static int is_refused_without_openat2(const struct publish_env *env)
+{
+	int fd;
+
+	forbid_openat2();
+	fd = open_below(env->tree_fd, "real/f", O_RDONLY);
+	if (fd < 0 || close(fd) < 0)
+		return 1;
+	return open_below(env->tree_fd, "link/f", O_RDONLY) != -ENOTDIR ||
+	       open_below(env->tree_fd, "link", O_RDONLY) != -ELOOP ||
+	       open_below(env->tree_fd, "real/../link", O_RDONLY) != -EXDEV ||
+	       open_below(env->tree_fd, "/etc/passwd", O_RDONLY) != -EXDEV;
+}
+
+static void test_a_symlink_is_refused_without_openat2(void **state)
+{
+	const struct publish_env *env = *state;
+	int status;
+	pid_t pid;
+
+	put_file(env, "real/f", "1", 1);
+	assert_int_equal(symlinkat("real", env->tree_fd, "link"), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(is_refused_without_openat2(env));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void test_the_mirror_inside_is_refused(void **state)
 {
 	const struct publish_env *env = *state;
@@ -288,6 +345,7 @@ int main(void)
 		TEST(test_deep_trees),
 		TEST(test_too_deep_is_refused),
 		TEST(test_a_symlink_in_the_way_is_refused),
+		TEST(test_a_symlink_is_refused_without_openat2),
 		TEST(test_the_mirror_inside_is_refused),
 		TEST(test_a_failure_ends_the_walk),
 	};
