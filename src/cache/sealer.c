@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/thread.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
 #include "cache/files.h"
@@ -253,7 +254,7 @@ int sealer_start(struct sealer *sealer, struct cache *cache)
 	       (sealer->thread_count == 0 ||
 		(long)sealer->thread_count < cores)) {
 		r = thread_start(&sealer->threads[sealer->thread_count],
-				 sealer_thread, sealer);
+				 CACHE_STACK_BYTES, sealer_thread, sealer);
 		if (r == 0)
 			sealer->thread_count++;
 	}
