@@ -27,3 +27,14 @@ AC_DEFUN([LARDER_CMOCKA], [
     [have_cmocka=yes], [have_cmocka=no])
   AM_CONDITIONAL([HAVE_CMOCKA], [test "x$have_cmocka" = xyes])
 ])
+
+dnl libfuse, and whether it can pass files through (3.17).
+AC_DEFUN([LARDER_FUSE], [
+  PKG_CHECK_MODULES([FUSE], [fuse3 >= 3.10])
+  saved_CPPFLAGS=$CPPFLAGS
+  CPPFLAGS="$CPPFLAGS $FUSE_CFLAGS"
+  AC_CHECK_MEMBERS([struct fuse_file_info.backing_id], [], [],
+    [[#define FUSE_USE_VERSION 314
+#include <fuse_lowlevel.h>]])
+  CPPFLAGS=$saved_CPPFLAGS
+])

@@ -79,6 +79,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/tag.c \
 	%D%/cli/umount.c \
 	%D%/dataset/ahead.c \
+	%D%/dataset/backing.c \
 	%D%/dataset/blob.c \
 	%D%/dataset/blob.h \
 	%D%/dataset/budget.c \
@@ -182,7 +183,11 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/mountpoint.c \
 	%D%/mount/op.c \
 	%D%/mount/op.h \
+	%D%/mount/opened.c \
+	%D%/mount/opened.h \
 	%D%/mount/ops.c \
+	%D%/mount/passthrough.c \
+	%D%/mount/passthrough.h \
 	%D%/mount/read.c \
 	%D%/mount/readdir.c \
 	%D%/mount/readonly.c \

@@ -36,6 +36,7 @@ unit_tests = \
 	%D%/unit/test-limits \
 	%D%/unit/test-log \
 	%D%/unit/test-mountinfo \
+	%D%/unit/test-opened \
 	%D%/unit/test-options \
 	%D%/unit/test-origins \
 	%D%/unit/test-pack \
@@ -109,6 +110,7 @@ dist_check_SCRIPTS += \
 	%D%/test-check-names-what-is-bad.sh \
 	%D%/test-cold-listing-needs-no-data.sh \
 	%D%/test-commands-do-not-hang.sh \
+	%D%/test-complete-files-are-passed-through.sh \
 	%D%/test-content-encoding-is-refused.sh \
 	%D%/test-contrib-files-are-sound.sh \
 	%D%/test-damage-is-named.sh \
@@ -133,8 +135,10 @@ dist_check_SCRIPTS += \
 	%D%/test-names-are-kept.sh \
 	%D%/test-new-snapshot-is-seen.sh \
 	%D%/test-open-files-outlive-a-snapshot.sh \
+	%D%/test-opens-and-closes-race.sh \
 	%D%/test-ordinary-users-mount.sh \
 	%D%/test-overlay-on-top.sh \
+	%D%/test-passthrough-falls-back.sh \
 	%D%/test-programs-read-the-mount.sh \
 	%D%/test-publish-commands.sh \
 	%D%/test-publish-is-deterministic.sh \

@@ -12,7 +12,7 @@ if [ -z "${IN_NAMESPACE-}" ] &&
 	mknod -m 666 "$T/fuse" c 10 229 2> /dev/null || skip "no device for everybody"
 	status=0
 	IN_NAMESPACE=1 unshare -m bash -c 'mount --make-rprivate / &&
-		mount --bind "$1" /dev/fuse && exec bash "$2"' bash "$T/fuse" "$0" ||
+		mount --bind "$1" /dev/fuse && exec bash "$2"' bash "$T/fuse" "$top_srcdir/tests/$test_name.sh" ||
 		status=$?
 	exit $status
 fi

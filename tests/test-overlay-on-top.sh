@@ -4,7 +4,7 @@
 # An overlay gives a dataset a writable layer: files are read, changed, added and
 # removed there, and the dataset stays as it is.
 . "${top_srcdir:-.}/tests/lib.sh"
-requires fuse root
+requires fuse root getfattr
 
 mkdir tree tree/dir layer both
 echo one > tree/file
@@ -18,6 +18,19 @@ mkdir layer/upper layer/work
 mount -t overlay -o "lowerdir=$T/mnt,upperdir=$T/layer/upper,workdir=$T/layer/work" \
 	overlay both 2> said || skip "no overlay here: $(cat said)"
 diff -r tree both
+# also where the kernel reads the lower file from the cache by itself
+state() { getfattr --only-values -n user.larder.state mnt/big; }
+passed() {
+	local fd said
+	exec {fd}< both/big
+	said=$(state)
+	cmp tree/big "/proc/self/fd/$fd"
+	exec {fd}<&-
+	[ "$said" = passthrough ]
+}
+case $(getfattr --only-values -n user.larder.passthrough mnt) in
+on*) wait_for 60 passed ;;
+esac
 echo changed >> both/file
 printf x | dd of=both/big bs=1 seek=1000000 conv=notrunc status=none
 rm both/dir/file

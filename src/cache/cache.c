@@ -170,6 +170,14 @@ void cache_close(struct cache *cache)
 	free(cache);
 }
 
+int cache_probe_fd(const struct cache *cache)
+{
+	int fd = openat(cache->dirfd, LAYOUT_VERSION_FILE,
+			O_RDONLY | O_CLOEXEC | O_DIRECT | O_NOFOLLOW);
+
+	return fd < 0 ? -errno : fd;
+}
+
 const char *cache_dir(const struct cache *cache)
 {
 	return cache->dir;

@@ -36,6 +36,9 @@ struct cache_options {
 int cache_open(const struct cache_options *options, struct cache **ret, struct err *err);
 void cache_close(struct cache *cache);
 const char *cache_dir(const struct cache *cache); /* absolute */
+/* A small file on the cache's filesystem, opened as programs may open those of
+ * blobs: for reading, O_DIRECT. The caller closes it. */
+int cache_probe_fd(const struct cache *cache);
 
 /* ---- objects: catalogs, recipes (by their digest) and places, as stored
  * frames or files. The reader checks digests again; -EBADMSG means drop. */
@@ -61,7 +64,13 @@ struct cache_blob; /* one per blob and process, counted */
  */
 int cache_blob_open(struct cache *cache, const struct digest *id, uint64_t blob_bytes,
 		    uint64_t unit_count, struct cache_blob **ret, struct err *err);
+/* 1 and the open blob when all of it is here as one file, by the index; then its
+ * units need not be known. 0, or a negative errno. */
+int cache_blob_find(struct cache *cache, const struct digest *id,
+		    uint64_t blob_bytes, struct cache_blob **ret);
 void cache_blob_close(struct cache_blob *blob);
+/* It is used now, in a way that the calls below do not show. */
+void cache_blob_touch(struct cache_blob *blob);
 
 /*
  * Whether unit `unit`, which is bytes [offset, offset + length) of the blob, is

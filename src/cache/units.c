@@ -55,7 +55,7 @@ static bool is_range(const struct cache_blob *blob, uint64_t unit,
 	       add_checked(offset, length, &end) && end <= blob->blob_bytes;
 }
 
-static void touch(struct cache_blob *blob)
+void cache_blob_touch(struct cache_blob *blob)
 {
 	int64_t now = atomic_load_explicit(&blob->cache->now_s,
 					   memory_order_relaxed);
@@ -82,6 +82,21 @@ int cache_blob_open(struct cache *cache, const struct digest *id,
 		return err_set(err, -r, "cannot open cached blob '%s'",
 			       digest_hex(id, hex));
 	return 0;
+}
+
+int cache_blob_find(struct cache *cache, const struct digest *id,
+		    uint64_t blob_bytes, struct cache_blob **ret)
+{
+	struct blob_row row;
+	int r = cache_has_index(cache) ? index_blob(cache->index, id, &row) : 0;
+
+	if (r != 1)
+		return r;
+	if (row.blob_bytes != blob_bytes || row.segment_bytes != 0 ||
+	    row.present_units != row.unit_count)
+		return 0;
+	r = blob_get(cache, id, blob_bytes, row.unit_count, ret);
+	return r < 0 ? r : 1;
 }
 
 void cache_blob_close(struct cache_blob *blob)
@@ -159,7 +174,7 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	if (atomic_load_explicit(&blob->is_cut, memory_order_relaxed))
 		return 0;
 	if (bit_test(blob->sound, unit)) {
-		touch(blob);
+		cache_blob_touch(blob);
 		return 1;
 	}
 	do {
@@ -179,7 +194,7 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		bit_set(blob->sound, unit);
 		/* If not, what was read may be of before the change. */
 	} while (atomic_load(&blob->seal.voids) != voids);
-	touch(blob);
+	cache_blob_touch(blob);
 	return 1;
 }
 
@@ -247,7 +262,7 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 		seal_void(blob);
 		return -EAGAIN;
 	}
-	touch(blob);
+	cache_blob_touch(blob);
 	*ret_fd = fd;
 	*ret_fd_offset = at;
 	*ret_len = left;
@@ -330,7 +345,7 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		atomic_fetch_add(&blob->own_units, 1);
 		atomic_fetch_add(&blob->own_bytes, length);
 	}
-	touch(blob);
+	cache_blob_touch(blob);
 	record.op = (struct index_op){
 		.kind = blob->is_unnamed ? INDEX_NOTHING : INDEX_RECORD,
 		.may_create = !atomic_load(&blob->is_recorded),

@@ -56,7 +56,7 @@ struct settings {
 	uint64_t timeout_ms, refresh_ms, buffer_bytes;
 	char *proxy, *ca;
 	/* of mounts */
-	bool allow_other, allow_root, noexec, default_permissions, remount;
+	bool allow_other, allow_root, noexec, nopassthrough, default_permissions, remount;
 	uint64_t uid, gid, read_ahead_bytes, max_read, ignored;
 	char *context, *fsname, *subtype;
 };

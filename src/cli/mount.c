@@ -164,6 +164,7 @@ static int set_filesystem(struct request *request, struct err *err)
 				       geteuid() == 0;
 	options->allow_root = settings->allow_root;
 	options->noexec = settings->noexec;
+	options->nopassthrough = settings->nopassthrough;
 	options->has_uid = options_is_set(&cli->options, "uid");
 	options->has_gid = options_is_set(&cli->options, "gid");
 	options->uid = (uid_t)settings->uid;

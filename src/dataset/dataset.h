@@ -66,6 +66,9 @@ int node_open(const struct node_options *options, struct node **ret,
  * snapshots must be released by then, at the latest by what wake() does. */
 void node_close(struct node *node);
 struct cache *node_cache(struct node *node);
+/* A small file of the cache, to try out what the kernel does with such; the
+ * caller closes it. -ENOENT without a cache. */
+int node_probe_fd(struct node *node);
 
 struct dataset_options {
 	const char *name;	    /* as shown to users */
@@ -206,6 +209,20 @@ int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
 		  size_t len, struct waiter *waiter, struct read_result *ret,
 		  struct err *err);
 void read_result_release(struct read_result *result);
+
+/*
+ * A file that is one whole blob, which is complete, verified and synced as
+ * one cache file: SNAPSHOT_BACKED, a descriptor of that file, which the caller
+ * closes, and what keeps the file from being evicted until
+ * snapshot_backing_release. 0: no such file. Or DATASET_PARKED, or a negative
+ * errno. Looks only at what is here; nothing is fetched but catalogs.
+ */
+#define SNAPSHOT_BACKED 2
+struct cache_blob;
+int snapshot_backing(struct snapshot *snapshot, uint64_t number,
+		     struct waiter *waiter, struct cache_blob **ret,
+		     int *ret_fd, struct err *err);
+void snapshot_backing_release(struct cache_blob *backing); /* or NULL */
 
 /*
  * user.* as stored, and of our own: user.larder.snapshot, .source; of files

@@ -20,6 +20,8 @@ bool mount_entry_is_ours(const struct mount_entry *entry);
 int mountinfo_find(const char *mountpoint, bool *ret_ours, struct err *err);
 /* A mount's root tells who serves it: the process id in decimal. */
 #define MOUNT_PID_XATTR "user.larder.pid"
+/* And whether files are passed through, and how many: for people. */
+#define MOUNT_PASSTHROUGH_XATTR "user.larder.passthrough"
 /* -1 when it cannot be told within limit_ms. */
 pid_t mount_pid(const char *path, uint32_t limit_ms);
 /* A dataset's directory tells how it is, and why. */

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "mount/internal.h"
+#include "mount/passthrough.h"
 #include "mount/session.h"
 
 #define INIT_LIMIT_MS 5000u /* the kernel sends INIT by itself */
@@ -277,6 +278,13 @@ static void serve(struct fs *fs, struct session *session, int signal_fd,
 	}
 }
 
+static void begin_passthrough(struct fs *fs, const struct session *session)
+{
+	_cleanup_close_ int probe_fd = node_probe_fd(fs->node);
+
+	passthrough_begin(fs->passthrough, session->fd, probe_fd);
+}
+
 static int signals_open(void)
 {
 	sigset_t set;
@@ -344,6 +352,7 @@ static int run(struct fs *fs, struct session *session, struct opening *opening,
 		r = wait_for_init(fs, session, err);
 	if (r < 0)
 		return r;
+	begin_passthrough(fs, session);
 	watch_changes(fs);
 	set_read_ahead(session, fs->options->read_ahead_bytes ?
 					fs->options->read_ahead_bytes :
@@ -367,10 +376,12 @@ int mount_run(const struct mount_options *options,
 	      const struct mount_status *status, struct err *err)
 {
 	struct session session = {.fd = -1, .end_fd = -1};
+	struct passthrough passthrough;
 	struct opening opening = {
 		.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	struct fs fs = {
 		.options = options,
+		.passthrough = &passthrough,
 		.uid = geteuid(),
 		.gid = getegid(),
 		.start_s = wall_seconds(),
@@ -380,7 +391,9 @@ int mount_run(const struct mount_options *options,
 	raise_descriptor_limit();
 	fuse_set_log_func(on_fuse_log);
 	waiter_init(&opening.waiter, on_opening_wake);
-	int r = parking_init(&fs.parking, err);
+	int r = passthrough_init(&passthrough, !options->nopassthrough, err);
+	if (r == 0)
+		r = parking_init(&fs.parking, err);
 	if (r == 0)
 		r = tree_init(&fs.tree, err);
 	if (r == 0)
@@ -389,6 +402,7 @@ int mount_run(const struct mount_options *options,
 	close_gate(&fs);
 	if (!opening.is_parked)
 		waiter_release(&opening.waiter);
+	passthrough_release(&passthrough);
 	tree_release(&fs.tree);
 	/* wakes what still waits, which is answered without being run again */
 	if (fs.node)

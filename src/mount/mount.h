@@ -33,7 +33,7 @@ struct mount_options {
 	const struct mount_dataset *datasets;
 	size_t dataset_count;
 	bool is_single;
-	bool allow_other, allow_root, noexec;
+	bool allow_other, allow_root, noexec, nopassthrough;
 	bool has_uid, has_gid; /* instead of the stored owners */
 	uid_t uid;
 	gid_t gid;

@@ -24,6 +24,7 @@
 #define LOG_MODULE "mount"
 #include "base/log.h"
 #include "mount/op.h"
+#include "mount/session.h"
 
 #define GIVE_UP_BATCH 64
 
@@ -158,6 +159,7 @@ static int errno_for_reader(int r)
 	case ENODATA:
 	case ENOMEM:
 	case ENAMETOOLONG:
+	case ENFILE:
 	case ENXIO:
 	case EOPNOTSUPP:
 	case ERANGE:
@@ -276,6 +278,7 @@ void op_start(struct fs *fs, fuse_req_t req,
 			  .req = req,
 			  .run = run,
 			  .ino = ino,
+			  .unique = session_unique(),
 			  .offset = offset,
 			  .size = size};
 	if (file)

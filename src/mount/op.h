@@ -24,6 +24,7 @@
 enum op_state { OP_RUNNING, OP_PARKED, OP_WOKEN };
 
 struct fs;
+struct passthrough;
 struct session;
 struct op {
 	struct waiter waiter; /* first: wake() finds the op by it */
@@ -32,6 +33,7 @@ struct op {
 	/* 0: answered; DATASET_PARKED; a negative errno to answer with */
 	int (*run)(struct op *op, struct err *err);
 	uint64_t ino;
+	uint64_t unique; /* the kernel's number of the request */
 	uint64_t offset;
 	size_t size;
 	struct fuse_file_info file;
@@ -55,6 +57,7 @@ struct fs {
 	struct node *node;
 	struct tree tree;
 	struct session *session;
+	struct passthrough *passthrough;
 	struct parking parking;
 	uid_t uid; /* where a snapshot records no owner */
 	gid_t gid;

@@ -15,6 +15,7 @@
 
 #include "mount/internal.h"
 #include "mount/op.h"
+#include "mount/passthrough.h"
 
 /* Enum values of format/, which the attributes carry. */
 #include "format/catalog.h"
@@ -281,8 +282,7 @@ static int run_open(struct op *op, struct err *err)
 	op->file.fh = 0;
 	op->file.keep_cache = 1; /* this inode number's bytes never change */
 	op->file.noflush = 1;
-	fuse_reply_open(op->req, &op->file);
-	return 0;
+	return passthrough_open(op->fs->passthrough, op, &target, err);
 }
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
@@ -292,6 +292,14 @@ static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
 		return;
 	}
 	op_start(fs_of(req), req, run_open, ino, 0, 0, file, NULL);
+}
+
+static void op_release(fuse_req_t req, fuse_ino_t ino,
+		       struct fuse_file_info *file)
+{
+	(void)ino;
+	passthrough_closed(fs_of(req)->passthrough, file->fh);
+	fuse_reply_err(req, 0);
 }
 
 static int run_read(struct op *op, struct err *err)
@@ -400,6 +408,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 				     FUSE_CAP_SPLICE_MOVE);
 	/* requests are small, and nothing changes behind the kernel's back */
 	unset(conn, FUSE_CAP_SPLICE_READ | FUSE_CAP_AUTO_INVAL_DATA);
+	passthrough_ask(fs->passthrough, conn);
 	conn->max_read = MOUNT_READ_BYTES;
 	/* Stuck requests count here until they fail: 500 readers of a silent
 	 * mirror, each with a readahead window of 8 requests, must leave room
@@ -418,6 +427,7 @@ const struct fuse_lowlevel_ops mount_ops = {
 	.readlink = op_readlink,
 	.open = op_open,
 	.read = op_read,
+	.release = op_release,
 	.opendir = op_opendir,
 	.readdir = op_readdir,
 	.readdirplus = op_readdirplus,

@@ -22,11 +22,11 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/bytes.h"
 #include "base/cleanup.h"
 #define LOG_MODULE "mount"
 #include "base/log.h"
 #include "mount/internal.h"
+#include "mount/passthrough.h"
 #include "mount/session.h"
 
 #define WAKE_SIGNAL SIGUSR1 /* makes a worker leave its read */
@@ -42,17 +42,27 @@ static struct session *session_of(void *userdata)
 	return fs->session;
 }
 
+static _Thread_local uint64_t last_unique;
+
+uint64_t session_unique(void)
+{
+	return last_unique;
+}
+
 static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
 {
 	struct session *session = session_of(userdata);
 	ssize_t n = read(fd, buf, size);
+	uint32_t opcode;
 
-	if (n < 8 ||
-	    atomic_load_explicit(&session->has_init, memory_order_relaxed))
+	/* fuse_in_header: length, opcode, unique */
+	if (n < 16)
 		return n;
-	/* fuse_in_header: length, opcode */
-	if (load_le32((uint8_t *)buf + 4) == FUSE_OPCODE_INIT &&
-	    n <= SESSION_INIT_BYTES) {
+	memcpy(&last_unique, (uint8_t *)buf + 8, sizeof(last_unique));
+	if (atomic_load_explicit(&session->has_init, memory_order_relaxed))
+		return n;
+	memcpy(&opcode, (uint8_t *)buf + 4, sizeof(opcode));
+	if (opcode == FUSE_OPCODE_INIT && n <= SESSION_INIT_BYTES) {
 		memcpy(session->init, buf, (size_t)n);
 		session->init_len = (size_t)n;
 		atomic_store(&session->has_init, true);
@@ -63,7 +73,16 @@ static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
 static ssize_t session_writev(int fd, struct iovec *iov, int count,
 			      void *userdata)
 {
-	(void)userdata;
+	const struct fs *fs = userdata;
+	struct session *session = fs->session;
+	char room[PASSTHROUGH_ROOM];
+
+	/* the first answer is INIT's */
+	if (!atomic_load_explicit(&session->has_answered,
+				  memory_order_relaxed) &&
+	    !atomic_exchange(&session->has_answered, true) && count == 2)
+		passthrough_complete(fs->passthrough, session->init,
+				     session->init_len, &iov[1], room);
 	return writev(fd, iov, count);
 }
 

@@ -22,7 +22,7 @@ struct session {
 	bool is_by_helper; /* fusermount3 mounted it */
 	uint8_t init[SESSION_INIT_BYTES];
 	size_t init_len;
-	_Atomic bool has_init;
+	_Atomic bool has_init, has_answered;
 	pthread_t threads[SESSION_THREADS_MAX];
 	unsigned thread_count;
 	_Atomic unsigned ended_count;
@@ -38,5 +38,7 @@ int session_start(struct session *session, struct err *err);
 /* Ends the workers; the mount goes away lazily. */
 void session_stop(struct session *session);
 void session_close(struct session *session);
+/* The kernel's number of the request that this thread has read last. */
+uint64_t session_unique(void);
 
 #endif

@@ -17,6 +17,7 @@
 #include "format/catalog.h"
 #include "mount/internal.h"
 #include "mount/op.h"
+#include "mount/passthrough.h"
 
 #define TOLD_PREFIX "user.larder."
 
@@ -104,15 +105,22 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	const struct tree_dir *dir;
 	struct dataset_info info;
 	const char *value;
-	char pid[24];
+	char text[PASSTHROUGH_TEXT];
 
 	if (starts_with(name, "system.")) {
 		fuse_reply_err(req, EOPNOTSUPP);
 	} else if (!starts_with(name, "user.")) {
 		fuse_reply_err(req, ENODATA);
 	} else if (ino == FUSE_ROOT_ID && strcmp(name, MOUNT_PID_XATTR) == 0) {
-		snprintf(pid, sizeof(pid), "%d", (int)getpid());
-		reply_value(req, pid, strlen(pid), size);
+		snprintf(text, sizeof(text), "%d", (int)getpid());
+		reply_value(req, text, strlen(text), size);
+	} else if (ino == FUSE_ROOT_ID &&
+		   strcmp(name, MOUNT_PASSTHROUGH_XATTR) == 0) {
+		passthrough_text(fs->passthrough, text);
+		reply_value(req, text, strlen(text), size);
+	} else if (strcmp(name, MOUNT_STATE_XATTR) == 0 &&
+		   passthrough_has(fs->passthrough, ino)) {
+		reply_value(req, "passthrough", strlen("passthrough"), size);
 	} else if ((dir = dataset_dir(fs, ino)) &&
 		   (value = dir_value(dir, name, &info))) {
 		reply_value(req, value, strlen(value), size);
