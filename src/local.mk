@@ -138,6 +138,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/fetch/pace.c \
 	%D%/fetch/pace.h \
 	%D%/fetch/retry.c \
+	%D%/fetch/spool.c \
+	%D%/fetch/spool.h \
 	%D%/fetch/transfer.c \
 	%D%/fetch/url.c \
 	%D%/fetch/url.h \

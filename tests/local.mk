@@ -31,6 +31,7 @@ unit_tests = \
 	%D%/unit/test-fetch-faults \
 	%D%/unit/test-fetch-files \
 	%D%/unit/test-fetch-names \
+	%D%/unit/test-fetch-spool \
 	%D%/unit/test-flight \
 	%D%/unit/test-head \
 	%D%/unit/test-limits \
@@ -153,6 +154,7 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-warns-of-other-keys.sh \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \
+	%D%/test-servers-without-ranges.sh \
 	%D%/test-session-on-a-descriptor.sh \
 	%D%/test-silent-mirror-is-bounded.sh \
 	%D%/test-sizes-beyond-32-bits.sh \

@@ -141,6 +141,7 @@ static int start_threads(struct node *node, const struct node_options *options,
 	const struct fetcher_options fetcher_options = {
 		.proxy = options->proxy,
 		.ca_file = options->ca_file,
+		.spool_dir = options->cache_dir,
 	};
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int r;

@@ -13,8 +13,9 @@
 #define ANSWER_HEADER_BYTES_MAX (64u << 10)
 /* As much of a Location as servers accept in a request line. */
 #define ANSWER_LOCATION_MAX 8192
-/* A whole body is read and cut down for servers without ranges up to here. */
-#define ANSWER_WHOLE_BYTES_MAX (UINT64_C(64) << 20)
+/* A whole body instead of a range is taken up to here: two packs of the
+ * largest size. */
+#define ANSWER_WHOLE_BYTES_MAX (UINT64_C(512) << 20)
 
 /* "bytes FIRST-LAST/TOTAL"; '*' as total is has_total = false. */
 struct content_range {

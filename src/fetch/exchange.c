@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "fetch/exchange.h"
+#include "fetch/spool.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "dev"
@@ -26,6 +27,8 @@
 #define REDIRECTS_MAX 5
 /* A short useless body is read to its end: that keeps the connection. */
 #define DRAIN_BYTES_MAX (64u << 10)
+/* As much is read through to cut a range out, where it cannot be kept. */
+#define CUT_BYTES_MAX (UINT64_C(64) << 20)
 /* libcurl's largest; fewer system calls for long ranges. */
 #define RECEIVE_BYTES (512L << 10)
 
@@ -41,6 +44,49 @@ void exchange_fail(struct exchange *exchange, enum fetch_class class,
 	err_set(&exchange->err, EIO, "%s", text);
 }
 
+static void make_room(struct exchange *exchange)
+{
+	struct judgement *judgement = &exchange->judgement;
+
+	buf_init(&exchange->body, judgement->has_want ?
+					  judgement->want :
+					  exchange->job->asked.limit_bytes);
+	if (!judgement->has_want || judgement->want == 0)
+		return;
+	exchange->body.data = body_new(judgement->want);
+	if (exchange->body.data)
+		exchange->body.capacity = judgement->want;
+	else
+		exchange_fail(exchange, FETCH_LOCAL, "out of memory");
+}
+
+/* What became of a range. True: of the body this exchange wants nothing. */
+static bool judge_range(struct exchange *exchange)
+{
+	const struct judgement *judgement = &exchange->judgement;
+	struct job *job = exchange->job;
+	struct origin *origin = job->origin;
+
+	pthread_mutex_lock(&origin->fetcher->lock);
+	job_trial_end(job);
+	pthread_mutex_unlock(&origin->fetcher->lock);
+	if (exchange->answer.status == 206) {
+		if (origin->ranges < RANGES_TRUSTED)
+			origin->ranges++;
+		return false;
+	}
+	if (judgement->total == judgement->want)
+		return false;
+	origin->ranges = 0;
+	if (spool_begin(exchange))
+		return true;
+	if (judgement->skip + judgement->want > CUT_BYTES_MAX ||
+	    judgement->total > CUT_BYTES_MAX)
+		exchange_fail(exchange, FETCH_WRONG,
+			      "all of a large file instead of a range");
+	return false;
+}
+
 static void judge(struct exchange *exchange)
 {
 	const struct asked *asked = &exchange->job->asked;
@@ -53,15 +99,10 @@ static void judge(struct exchange *exchange)
 		exchange_fail(exchange, judgement->class, err.text);
 	if (judgement->action != ANSWER_TAKE)
 		return;
-	buf_init(&exchange->body,
-		 judgement->has_want ? judgement->want : asked->limit_bytes);
-	if (!judgement->has_want || judgement->want == 0)
+	if (asked->has_range && judge_range(exchange))
 		return;
-	exchange->body.data = body_new(judgement->want);
-	if (exchange->body.data)
-		exchange->body.capacity = judgement->want;
-	else
-		exchange_fail(exchange, FETCH_LOCAL, "out of memory");
+	if (!exchange->has_failed)
+		make_room(exchange);
 }
 
 static void heard(struct exchange *exchange, size_t bytes)
@@ -85,15 +126,20 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
 	}
 	if (exchange->answer.is_complete && !exchange->is_judged)
 		judge(exchange);
-	return len;
+	return exchange->job ? len : 0;
 }
 
 /* The part of these bytes that is wanted; the position is `received`. */
 static int keep(struct exchange *exchange, const char *data, size_t len)
 {
 	const struct judgement *judgement = &exchange->judgement;
+	struct spool *spool = exchange->job->spool;
 	uint64_t before = 0;
 
+	if (spool) {
+		exchange->has_grown = true;
+		return spool_write(spool, data, len);
+	}
 	if (exchange->received < judgement->skip)
 		before = judgement->skip - exchange->received;
 	if (before >= len)
@@ -124,6 +170,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct exchange *exchange = arg;
 	size_t len = size * count;
+	int r;
 
 	heard(exchange, len);
 	if (!exchange->is_judged)
@@ -138,8 +185,11 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 			      "body longer than promised");
 		return 0;
 	}
-	if (keep(exchange, data, len) < 0) {
-		exchange_fail(exchange, FETCH_LOCAL, "out of memory");
+	r = keep(exchange, data, len);
+	if (r < 0) {
+		exchange_fail(exchange, FETCH_LOCAL,
+			      r == -ENOMEM ? "out of memory" :
+					     "no disk space to keep it");
 		return 0;
 	}
 	exchange->received += len;
@@ -388,12 +438,17 @@ int exchange_begin(struct exchange *exchange, struct job *job)
 
 void exchange_progress(struct exchange *exchange)
 {
-	struct fetch_request *request = exchange->job->request;
+	struct fetch_request *request;
 
-	if (exchange->has_grown && request->progress)
+	if (!exchange->has_grown)
+		return;
+	exchange->has_grown = false;
+	request = exchange->job->request;
+	if (exchange->job->spool)
+		spool_serve(exchange->job->spool);
+	else if (request->progress)
 		request->progress(request, exchange->body.data,
 				  exchange->body.len);
-	exchange->has_grown = false;
 }
 
 void exchange_answer(struct exchange *exchange)
@@ -479,6 +534,8 @@ bool exchange_ended(struct exchange *exchange, CURLcode code)
 	bool is_redirect = exchange->is_judged && !exchange->has_failed &&
 			   exchange->judgement.action == ANSWER_REDIRECT;
 
+	if (!exchange->job)
+		return true;
 	/* A redirect counts even if its useless body was cut off. */
 	if (is_redirect) {
 		if (follow(exchange) == 0)

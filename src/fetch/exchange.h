@@ -9,7 +9,7 @@
 /* One request over HTTP and its answers. The transfer thread's. */
 struct exchange {
 	struct list list; /* running or idle */
-	struct job *job;
+	struct job *job; /* NULL: served otherwise, to be cut off */
 	CURL *easy;
 	struct curl_slist *headers;
 	char *url;

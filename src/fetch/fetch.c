@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/thread.h"
 #include "fetch/internal.h"
+#include "fetch/spool.h"
 
 #define CONNECT_TIMEOUT_MS 5000
 #define SILENCE_TIMEOUT_MS 10000
@@ -60,7 +61,8 @@ static struct fetcher *fetcher_new(const struct fetcher_options *options)
 	pthread_cond_init(&fetcher->file_work, NULL);
 	pthread_cond_init(&fetcher->threads_gone, NULL);
 	if (copy_text(options->proxy, &fetcher->proxy) < 0 ||
-	    copy_text(options->ca_file, &fetcher->ca_file) < 0) {
+	    copy_text(options->ca_file, &fetcher->ca_file) < 0 ||
+	    copy_text(options->spool_dir, &fetcher->spool_dir) < 0) {
 		fetcher_unref(fetcher);
 		return NULL;
 	}
@@ -82,6 +84,7 @@ void fetcher_unref(struct fetcher *fetcher)
 	pthread_cond_destroy(&fetcher->threads_gone);
 	free(fetcher->proxy);
 	free(fetcher->ca_file);
+	free(fetcher->spool_dir);
 	free(fetcher);
 }
 
@@ -168,6 +171,7 @@ static struct origin *origin_find(struct fetcher *fetcher,
 
 static void origin_free(struct origin *origin)
 {
+	spools_release(origin);
 	url_base_release(&origin->url);
 	pthread_mutex_destroy(&origin->lock);
 	free(origin->name);
@@ -188,6 +192,7 @@ static struct origin *origin_new(struct fetcher *fetcher, struct url_base *url)
 	origin->references = 1;
 	for (int i = 0; i < FETCH_PRIORITIES; i++)
 		list_init(&origin->queues[i]);
+	list_init(&origin->spools);
 	pthread_mutex_init(&origin->lock, NULL);
 	origin->name = url_redact(url->base);
 	if (!origin->name) {

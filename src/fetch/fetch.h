@@ -26,6 +26,9 @@ struct fetcher_options {
 	uint32_t max_connections;
 	const char *proxy;   /* NULL: environment; "": none */
 	const char *ca_file; /* NULL: the system's */
+	/* For whole files of servers without ranges, up to 1 GiB; nameless
+	 * files. NULL: /var/tmp. */
+	const char *spool_dir;
 };
 
 /* NULL: all defaults. */

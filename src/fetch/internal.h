@@ -57,7 +57,9 @@ static inline void list_remove(struct list *item)
  *     +---------+-> gone <---+        done has been called
  *               |
  *               +-> ABANDONED         done has been or is being called; a file
- *                                     thread is stuck in the kernel meanwhile
+ *               |                     thread is stuck in the kernel meanwhile
+ *               +-> RIDING            http: its bytes come with a whole body
+ *                                     that somebody else fetches (spool.c)
  *
  * state, is_canceled, holders, priority and the lists are guarded by the
  * fetcher's lock; pace too for files; the rest belongs to the thread that runs
@@ -67,11 +69,13 @@ enum job_state {
 	JOB_QUEUED,
 	JOB_RUNNING,
 	JOB_CALLING,
+	JOB_RIDING,
 	JOB_ENDED, /* its time was over before it ran */
 	JOB_ABANDONED,
 };
 
 struct exchange;
+struct spool;
 
 struct job {
 	struct list all;   /* fetcher->jobs */
@@ -93,6 +97,8 @@ struct job {
 	uint64_t run_ms; /* http: when it left the queue */
 	struct pace pace;
 	struct exchange *exchange; /* http, running */
+	struct spool *spool;	   /* http: it rides on that, or carries it */
+	struct list rider;	   /* spool->riders */
 	bool is_away;		   /* redirected to another server */
 	bool met_silence;	   /* nothing came, or no connection */
 	/* Set when time is over: the failure, and the next such job. */
@@ -113,7 +119,13 @@ struct origin {
 	/* What was queued before that ends with that class. */
 	uint64_t dead_ms;
 	enum fetch_class dead_class;
-	uint64_t bytes_ms; /* http: when any came last; the transfer thread's */
+	/* http: all the transfer thread's. */
+	uint64_t bytes_ms;  /* when any came last */
+	struct list spools; /* the newest last */
+	unsigned ranges;    /* right answers to ranges, up to RANGES_TRUSTED */
+	struct job *trial;  /* whose answer says whether there are ranges */
+	uint64_t trial_until_ms;
+	bool is_named_rangeless;
 	/* Guarded by lock, taken after the fetcher's. */
 	pthread_mutex_t lock;
 	struct origin_health health;
@@ -123,7 +135,7 @@ struct fetcher {
 	/* Constant. */
 	uint32_t connect_timeout_ms, silence_timeout_ms;
 	unsigned max_connections;
-	char *proxy, *ca_file;
+	char *proxy, *ca_file, *spool_dir;
 	CURLM *multi; /* the transfer thread's, but for wake-ups */
 	CURLSH *share;
 	pthread_t thread;
@@ -132,6 +144,8 @@ struct fetcher {
 	struct list exchanges;	    /* running */
 	struct list idle_exchanges; /* to be used again */
 	unsigned idle_count;
+	uint64_t spools_off_ms; /* no disk for them until then */
+	uint64_t trim_ms;	/* when to look at kept ones; 0: none */
 
 	pthread_mutex_t lock;
 	pthread_cond_t file_work;    /* a file to read, or closing */
@@ -153,6 +167,8 @@ void fetcher_unref(struct fetcher *fetcher);
 void origin_unref(struct origin *origin);
 
 /* job.c */
+/* For a request of fetch/'s own that is under way already; NULL on ENOMEM. */
+struct job *job_new_running(struct fetch_request *request);
 /* The next job of an origin that may run now, made RUNNING, or NULL. Under
  * the lock. */
 struct job *origin_admit(struct origin *origin, unsigned limit);
@@ -175,6 +191,13 @@ uint8_t *body_new(size_t len);
 /* "10 s", "0.5 s". */
 #define SECONDS_MAX 32
 const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX]);
+
+/* A server that was asked for ranges and sent some in a row is trusted to do
+ * so; until then one request at a time, or up to TRIAL_MS, finds out. */
+#define RANGES_TRUSTED 4
+#define TRIAL_MS 1000
+/* Under the lock: its answer was judged, or will never come. */
+void job_trial_end(struct job *job);
 
 /* transfer.c */
 /* multi and share. */

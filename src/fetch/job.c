@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "fetch/internal.h"
+#include "fetch/spool.h"
 
 /* A read that finds everything dead looks again, but not for long. */
 #define EARLY_PROBE_MS 1000
@@ -102,6 +103,7 @@ static struct job *job_new(struct fetch_request *request)
 		return NULL;
 	list_init(&job->all);
 	list_init(&job->queue);
+	list_init(&job->rider);
 	job->request = request;
 	job->origin = request->origin;
 	job->priority = request->priority;
@@ -279,6 +281,24 @@ void fetch_start(struct fetcher *fetcher, struct fetch_request *request)
 		fetcher_wake(fetcher);
 }
 
+struct job *job_new_running(struct fetch_request *request)
+{
+	struct fetcher *fetcher = request->origin->fetcher;
+	struct job *job;
+
+	answer_clear(request);
+	job = job_new(request);
+	if (!job)
+		return NULL;
+	scoped_lock(&fetcher->lock);
+	fetcher->active++;
+	request->private = job;
+	job->origin->references++;
+	job->state = JOB_RUNNING;
+	list_add(&fetcher->jobs, &job->all);
+	return job;
+}
+
 /*
  * A third of the time of a transfer over loopback went into page faults of
  * fresh bodies: large ones ask for huge pages, where there are some. Only for
@@ -346,23 +366,87 @@ static unsigned slots(unsigned limit, enum fetch_priority priority)
 	return n > 0 ? n : 1;
 }
 
+/*
+ * A server that ignores ranges sends the whole file for each. Sixteen of
+ * them at once would cost sixteen files, so they come one by one until it is
+ * known what the server does.
+ */
+static bool may_try(const struct job *job, uint64_t now_ms)
+{
+	const struct origin *origin = job->origin;
+
+	return origin->url.is_local || !job->asked.has_range ||
+	       origin->ranges >= RANGES_TRUSTED ||
+	       origin->trial_until_ms <= now_ms;
+}
+
+static void trial_begin(struct job *job, uint64_t now_ms)
+{
+	struct origin *origin = job->origin;
+	/* Long before silence would tell of a dead server. */
+	uint64_t most_ms = origin->fetcher->silence_timeout_ms / 4;
+
+	if (origin->url.is_local || !job->asked.has_range ||
+	    origin->ranges >= RANGES_TRUSTED)
+		return;
+	origin->trial = job;
+	origin->trial_until_ms =
+		now_ms + (most_ms < TRIAL_MS ? most_ms : TRIAL_MS);
+	look_by(origin->fetcher, origin->trial_until_ms);
+}
+
+void job_trial_end(struct job *job)
+{
+	struct origin *origin = job->origin;
+
+	if (origin->trial != job)
+		return;
+	origin->trial = NULL;
+	origin->trial_until_ms = 0;
+	/* The next one need not wait for an event. */
+	origin->fetcher->is_woken = true;
+}
+
+/* The first of a queue that may run; one that rides needs no slot. */
+static struct job *pick(struct origin *origin, struct list *queue,
+			bool has_slot, uint64_t now_ms)
+{
+	for (struct list *item = queue->next; item != queue;
+	     item = item->next) {
+		struct job *job = list_item(item, struct job, queue);
+
+		job->spool = origin->url.is_local ? NULL : spool_find(job);
+		if (job->spool || (has_slot && may_try(job, now_ms)))
+			return job;
+		if (!has_slot && list_is_empty(&origin->spools))
+			return NULL;
+	}
+	return NULL;
+}
+
 struct job *origin_admit(struct origin *origin, unsigned limit)
 {
+	uint64_t now = now_ms();
+
 	for (int i = 0; i < FETCH_PRIORITIES; i++) {
 		struct list *queue = &origin->queues[i];
-		struct job *job;
+		bool has_slot =
+			origin->running < slots(limit, (enum fetch_priority)i);
+		struct job *job = pick(origin, queue, has_slot, now);
 
-		if (list_is_empty(queue))
-			continue;
-		if (origin->running >= slots(limit, (enum fetch_priority)i))
+		if (job) {
+			list_remove(&job->queue);
+			job->state = job->spool ? JOB_RIDING : JOB_RUNNING;
+			if (origin->url.is_local)
+				origin->fetcher->file_queued--;
+			if (job->spool)
+				return job;
+			origin->running++;
+			trial_begin(job, now);
+			return job;
+		}
+		if (!has_slot && !list_is_empty(queue))
 			return NULL;
-		job = list_item(queue->next, struct job, queue);
-		list_remove(&job->queue);
-		job->state = JOB_RUNNING;
-		origin->running++;
-		if (origin->url.is_local)
-			origin->fetcher->file_queued--;
-		return job;
 	}
 	return NULL;
 }
@@ -394,6 +478,7 @@ static void request_close(struct job *job, enum fetch_class class,
 	list_remove(&job->all);
 	if (job->state == JOB_RUNNING || job->state == JOB_CALLING)
 		job->origin->running--;
+	job_trial_end(job);
 	note_silence(job, class);
 	request->class = class;
 	if (class != FETCH_OK && err)
@@ -488,6 +573,9 @@ static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
 			       "the server does not answer");
 	if (deadline_ms && deadline_ms < *next_ms)
 		*next_ms = deadline_ms;
+	if (job->state == JOB_QUEUED && job->origin->trial &&
+	    job->origin->trial_until_ms < *next_ms)
+		*next_ms = job->origin->trial_until_ms;
 	if (job->is_early && !job->pace.has_bytes && early_ms < *next_ms)
 		*next_ms = early_ms;
 	return job->state == JOB_RUNNING &&
@@ -506,6 +594,7 @@ static void take_out(struct job *job)
 	} else if (origin->url.is_local) {
 		files_abandon(job);
 	}
+	list_remove(&job->rider);
 }
 
 struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms)

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "fetch/exchange.h"
+#include "fetch/spool.h"
 
 /* Easy handles kept for the next requests. */
 #define IDLE_EXCHANGES_MAX 32
@@ -51,8 +52,13 @@ static void rest_exchange(struct fetcher *fetcher, struct exchange *exchange)
 static void start(struct fetcher *fetcher, struct job *job)
 {
 	static const struct err no_memory = {"out of memory"};
-	struct exchange *exchange = take_exchange(fetcher);
+	struct exchange *exchange;
 
+	if (job->spool) {
+		spool_join(job);
+		return;
+	}
+	exchange = take_exchange(fetcher);
 	if (exchange) {
 		list_add(&fetcher->exchanges, &exchange->list);
 		if (exchange_begin(exchange, job) == 0)
@@ -91,8 +97,12 @@ static bool reap(struct fetcher *fetcher)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE,
 				  (char **)&exchange);
-		if (exchange_ended(exchange, code))
+		if (!exchange_ended(exchange, code))
+			;
+		else if (exchange->job)
 			finish(fetcher, exchange);
+		else
+			rest_exchange(fetcher, exchange);
 		has_ended = true;
 	}
 	return has_ended;
@@ -181,6 +191,8 @@ void *transfers_main(void *arg)
 			start(fetcher, job);
 		curl_multi_perform(fetcher->multi, &running);
 		tell_all(fetcher);
+		if (fetcher->trim_ms && now_ms() >= fetcher->trim_ms)
+			spools_trim(fetcher);
 		if (reap(fetcher))
 			continue;
 		wait_ms = next_wait_ms(fetcher);

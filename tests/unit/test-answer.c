@@ -105,7 +105,7 @@ static void test_content_range(void **state)
 	}
 #define FAR                                                                    \
 	{                                                                      \
-		.has_range = true, .offset = 64u << 20, .length = 1            \
+		.has_range = true, .offset = 512u << 20, .length = 1           \
 	}
 
 static const struct {
@@ -189,14 +189,14 @@ static const struct {
 	{"an empty page", RANGE, "HTTP/1.1 200 OK|Content-Length: 0",
 	 ANSWER_FAIL, FETCH_WRONG, 0, 0, 0, 0},
 	{"all without length", RANGE, "HTTP/1.1 200 OK", ANSWER_TAKE, FETCH_OK,
-	 1000, 100, 64u << 20, 0},
+	 1000, 100, 512u << 20, 0},
 	{"all without length, size known", RANGE_OF_5000, "HTTP/1.1 200 OK",
 	 ANSWER_TAKE, FETCH_OK, 1000, 100, 5000, 5000},
-	{"all of 64 MiB", RANGE, "HTTP/1.1 200 OK|Content-Length: 67108864",
-	 ANSWER_TAKE, FETCH_OK, 1000, 100, 67108864, 67108864},
-	{"all of more", RANGE, "HTTP/1.1 200 OK|Content-Length: 67108865",
+	{"all of 512 MiB", RANGE, "HTTP/1.1 200 OK|Content-Length: 536870912",
+	 ANSWER_TAKE, FETCH_OK, 1000, 100, 536870912, 536870912},
+	{"all of more", RANGE, "HTTP/1.1 200 OK|Content-Length: 536870913",
 	 ANSWER_FAIL, FETCH_WRONG, 0, 0, 0, 0},
-	{"all, and a range behind 64 MiB", FAR, "HTTP/1.1 200 OK", ANSWER_FAIL,
+	{"all, and a range behind 512 MiB", FAR, "HTTP/1.1 200 OK", ANSWER_FAIL,
 	 FETCH_WRONG, 0, 0, 0, 0},
 	{"all, encoded", RANGE,
 	 "HTTP/1.1 200 OK|Content-Length: 5000|content-encoding: br",

@@ -163,41 +163,6 @@ static void test_200_at_once(void **state)
 	free(log);
 }
 
-/* C-01: a range is cut out of a whole body, up to a size. */
-static void test_servers_without_ranges(void **state)
-{
-	struct waiting waiting;
-	char *log;
-
-	(void)state;
-	origin_server_control(&server, "add=ignore_range");
-	for (uint64_t at = 0; at < SIZE; at += C + 11) {
-		uint64_t len = SIZE - at < 65536 ? SIZE - at : 65536;
-
-		prepare_range(&waiting, "five", at, len);
-		run(&waiting);
-		assert_stamps(&waiting, at, len);
-		assert_int_equal(waiting.request.total, SIZE);
-		assert_false(waiting.has_moved);
-	}
-	free(origin_server_log(&server));
-	prepare_range(&waiting, "large", 0, 65536);
-	run(&waiting);
-	assert_int_equal(waiting.request.class, FETCH_WRONG);
-	assert_null(waiting.request.body);
-	origin_server_control(&server, "add=chunked");
-	prepare_range(&waiting, "large", 0, 65536);
-	run(&waiting);
-	assert_stamps(&waiting, 0, 65536);
-	prepare_range(&waiting, "large", (64u << 20) - 10, 11);
-	run(&waiting);
-	assert_int_equal(waiting.request.class, FETCH_WRONG);
-	/* What the sockets held, not the file. */
-	log = origin_server_log(&server);
-	assert_true(log_bytes(log) < 32u << 20);
-	free(log);
-}
-
 /* ---- redirects, credentials, proxies */
 
 static void test_redirects(void **state)
@@ -406,13 +371,19 @@ static void test_requests_from_done(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(test_ranges),	     TEST(test_whole_files),
-		TEST(test_an_empty_file),    TEST(test_names_are_escaped),
-		TEST(test_not_modified),     TEST(test_going_past_caches),
-		TEST(test_200_at_once),	     TEST(test_servers_without_ranges),
-		TEST(test_redirects),	     TEST(test_proxy),
-		TEST(test_demand_overtakes), TEST(test_cancel),
-		TEST(test_close_while_busy), TEST(test_requests_from_done),
+		TEST(test_ranges),
+		TEST(test_whole_files),
+		TEST(test_an_empty_file),
+		TEST(test_names_are_escaped),
+		TEST(test_not_modified),
+		TEST(test_going_past_caches),
+		TEST(test_200_at_once),
+		TEST(test_redirects),
+		TEST(test_proxy),
+		TEST(test_demand_overtakes),
+		TEST(test_cancel),
+		TEST(test_close_while_busy),
+		TEST(test_requests_from_done),
 	};
 
 	if (!origin_server_start(&server)) {
