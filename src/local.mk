@@ -33,6 +33,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/claims.h \
 	%D%/cache/evict.c \
 	%D%/cache/evict.h \
+	%D%/cache/evictor.c \
+	%D%/cache/evictor.h \
 	%D%/cache/fault.c \
 	%D%/cache/fault.h \
 	%D%/cache/files.c \
@@ -63,6 +65,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/check.c \
 	%D%/cli/cli.h \
 	%D%/cli/du.c \
+	%D%/cli/evict.c \
 	%D%/cli/gc.c \
 	%D%/cli/keygen.c \
 	%D%/cli/log.c \
@@ -70,9 +73,12 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/mirror-command.c \
 	%D%/cli/mirror-command.h \
 	%D%/cli/mount.c \
+	%D%/cli/pin.c \
 	%D%/cli/print.c \
 	%D%/cli/publish.c \
 	%D%/cli/rollback.c \
+	%D%/cli/select.c \
+	%D%/cli/select.h \
 	%D%/cli/settings.c \
 	%D%/cli/sources.c \
 	%D%/cli/status.c \
@@ -95,6 +101,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/foreign.c \
 	%D%/dataset/head.c \
 	%D%/dataset/head.h \
+	%D%/dataset/locate.c \
 	%D%/dataset/node.c \
 	%D%/dataset/node.h \
 	%D%/dataset/object-job.c \
@@ -193,6 +200,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/read.c \
 	%D%/mount/readdir.c \
 	%D%/mount/readonly.c \
+	%D%/mount/reopen.c \
 	%D%/mount/session.c \
 	%D%/mount/session.h \
 	%D%/mount/tree.c \

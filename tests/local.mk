@@ -140,6 +140,7 @@ dist_check_SCRIPTS += \
 	%D%/test-ordinary-users-mount.sh \
 	%D%/test-overlay-on-top.sh \
 	%D%/test-passthrough-falls-back.sh \
+	%D%/test-pinned-files-stay.sh \
 	%D%/test-programs-read-the-mount.sh \
 	%D%/test-publish-commands.sh \
 	%D%/test-publish-is-deterministic.sh \

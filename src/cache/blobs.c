@@ -504,7 +504,7 @@ void blob_unlink_own(struct cache_blob *blob)
 	}
 }
 
-static int remove_file(int blobs_fd, const char *path)
+static int remove_file(int blobs_fd, const char *path, bool is_dry_run)
 {
 	_cleanup_close_ int fd = open_regular(blobs_fd, path, O_RDWR, 0);
 	int r;
@@ -517,10 +517,13 @@ static int remove_file(int blobs_fd, const char *path)
 	r = ofd_lock(fd, F_WRLCK, 0, 1);
 	if (r < 0)
 		return r == -EAGAIN ? -EBUSY : r;
+	if (is_dry_run)
+		return 0;
 	return unlinkat(blobs_fd, path, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-int blob_files_remove(int blobs_fd, const struct evict_candidate *candidate)
+int blob_files_remove(int blobs_fd, const struct evict_candidate *candidate,
+		      bool is_dry_run)
 {
 	uint64_t count = 1;
 	char path[BLOB_PATH_MAX];
@@ -533,7 +536,7 @@ int blob_files_remove(int blobs_fd, const struct evict_candidate *candidate)
 
 		blob_path(&candidate->id, candidate->gen,
 			  candidate->segment_bytes, i, path);
-		r = remove_file(blobs_fd, path);
+		r = remove_file(blobs_fd, path, is_dry_run);
 		if (r < 0)
 			return r;
 	}

@@ -111,8 +111,10 @@ void blob_unit_dropped(struct cache_blob *blob, uint64_t unit);
 
 /* Unlinks what this process has open of a generation that is not current. */
 void blob_unlink_own(struct cache_blob *blob);
-/* Unlinks a blob's files unless some process has them open (-EBUSY). */
-int blob_files_remove(int blobs_fd, const struct evict_candidate *candidate);
+/* Unlinks a blob's files unless some process has them open (-EBUSY).
+ * is_dry_run: only looks. */
+int blob_files_remove(int blobs_fd, const struct evict_candidate *candidate,
+		      bool is_dry_run);
 
 /* ab/cdef.GEN[.N], or ab/cdef.new for the announcement. */
 #define BLOB_PATH_MAX 128

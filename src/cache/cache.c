@@ -103,6 +103,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 		cache->gate_fd = open_regular(cache->dirfd, LAYOUT_GATE,
 					      O_RDWR | O_CREAT, 0600);
 	claims_open(&cache->claims, cache->is_readonly ? -1 : cache->dirfd);
+	evictor_init(&cache->evictor, cache->dirfd);
 	keeper_init(&cache->keeper, cache);
 	fd = openat(cache->dirfd, "blobs",
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -161,6 +162,8 @@ void cache_close(struct cache *cache)
 	blob_table_release(&cache->blobs);
 	index_close(cache->index);
 	claims_close(&cache->claims);
+	if (cache->keeper.cache)
+		evictor_release(&cache->evictor);
 	keeper_release(&cache->keeper);
 	space_release(&cache->space);
 	if (cache->gate_fd >= 0)
@@ -181,6 +184,24 @@ int cache_probe_fd(const struct cache *cache)
 const char *cache_dir(const struct cache *cache)
 {
 	return cache->dir;
+}
+
+int cache_blob_info(struct cache *cache, const struct digest *id,
+		    struct cache_blob_info *ret)
+{
+	struct blob_row row;
+	int r = cache_has_index(cache) ? index_blob(cache->index, id, &row) :
+					 -EIO;
+
+	if (r == 1)
+		*ret = (struct cache_blob_info){
+			.blob_bytes = row.blob_bytes,
+			.present_bytes = row.present_bytes,
+			.disk_bytes = row.disk_bytes,
+			.is_complete = row.present_units == row.unit_count,
+			.last_use = row.last_use,
+		};
+	return r;
 }
 
 /* ---- claims */

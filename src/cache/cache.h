@@ -135,6 +135,15 @@ int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd);
 uint64_t cache_blob_bytes_present(struct cache_blob *blob);
 bool cache_blob_complete(struct cache_blob *blob);
 
+/* What the index says of a blob, open or not: 1, 0 nothing, negative errno. */
+struct cache_blob_info {
+	uint64_t blob_bytes, present_bytes, disk_bytes;
+	bool is_complete;
+	int64_t last_use;
+};
+int cache_blob_info(struct cache *cache, const struct digest *id,
+		    struct cache_blob_info *ret);
+
 /* ---- flights between processes: one download per digest on the node. A
  * claim is a lock byte at the digest's offset in one file and dies with its process. */
 int cache_claim(struct cache *cache, const struct digest *unit);     /* 1 ours, 0 another process has it */
@@ -171,6 +180,22 @@ int cache_pin_remove(struct cache *cache, const struct cache_pin *pin,
 int cache_pin_list(struct cache *cache,
 		   void (*each)(void *arg, const struct cache_pin *pin),
 		   void *arg, struct err *err);
+
+/* ---- eviction by hand: of these blobs, what is neither pinned nor held open
+ * by a process that lives. Others are asked to let go of what they do not use,
+ * and given 3 s. is_dry_run: nothing is removed, the result says what would be.
+ */
+struct cache_evicted {
+	uint64_t blobs, bytes; /* removed, or partly so: bytes on disk */
+	uint64_t pinned_blobs, pinned_bytes;
+	uint64_t open_blobs, open_bytes;
+};
+int cache_evict(struct cache *cache, const struct digest *ids, size_t count,
+		bool is_dry_run, struct cache_evicted *ret, struct err *err);
+/* Called on the keeper's thread when files that this process has open stand in
+ * the way: to close what is not in use. NULL: nobody any more. */
+void cache_on_pressure(struct cache *cache, void (*let_go)(void *arg),
+		       void *arg);
 
 /* ---- usage and counters, for status */
 struct cache_usage {

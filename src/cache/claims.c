@@ -31,6 +31,7 @@
 /* Page 0 holds the wake-up word, the rest one word per slot. Digests that
  * share a slot only make a silent holder look alive for longer. */
 #define WAKE_PAGE 4096u
+#define IDLE_OFFSET 64u /* in page 0 */
 #define PROGRESS_SLOTS 65536u
 #define WAKE_FILE_BYTES (WAKE_PAGE + PROGRESS_SLOTS * 4)
 
@@ -158,4 +159,14 @@ void claims_wait(struct claims *claims, uint32_t timeout_ms)
 	    errno != EAGAIN && errno != ETIMEDOUT && errno != EINTR)
 		pause_ms(timeout_ms < POLL_MS ? timeout_ms : POLL_MS);
 	atomic_store(&claims->seen, word_read(claims->wake_fd, 0));
+}
+
+void claims_ask_idle(struct claims *claims)
+{
+	word_write(claims->wake_fd, IDLE_OFFSET, (uint32_t)(now_ns() >> 10));
+}
+
+uint32_t claims_idle_asked(struct claims *claims)
+{
+	return word_read(claims->wake_fd, IDLE_OFFSET);
 }

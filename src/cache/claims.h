@@ -30,4 +30,9 @@ uint32_t claims_progress_read(struct claims *claims, const struct digest *unit);
 void claims_wake(struct claims *claims);
 void claims_wait(struct claims *claims, uint32_t timeout_ms);
 
+/* Ask every process to let go of files it has open and does not use; a value
+ * that changes each time that somebody asks. */
+void claims_ask_idle(struct claims *claims);
+uint32_t claims_idle_asked(struct claims *claims);
+
 #endif

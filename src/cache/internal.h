@@ -10,6 +10,7 @@
 #include "cache/blobs.h"
 #include "cache/cache.h"
 #include "cache/claims.h"
+#include "cache/evictor.h"
 #include "cache/index.h"
 #include "cache/keeper.h"
 #include "cache/recorder.h"
@@ -28,6 +29,7 @@ struct cache {
 	struct claims claims;
 	struct space space;
 	struct recorder recorder;
+	struct evictor evictor;
 	struct keeper keeper;
 	struct sealer sealer;
 	struct blob_table blobs;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maintenance, on one thread and never on the read path. Eviction unlinks a
- * file first and forgets it in the index second: a row without a file is a
- * miss, a file without a row would be lost space. Lost space happens all the
- * same (a kill between the two, a lost index), so the directories are swept
- * one by one for files no row speaks of.
+ * Maintenance, on one thread and never on the read path. A file that no row of
+ * the index speaks of is lost space: a kill between two steps or a lost index
+ * leaves some, so the directories are swept one by one.
  */
 #include <config.h>
 
@@ -25,7 +23,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "cache/evict.h"
 #include "cache/files.h"
 #include "cache/internal.h"
 #include "cache/layout.h"
@@ -36,137 +33,6 @@
 #define IDLE_S 60
 /* Younger files may be on their way to their first commit. */
 #define LEFTOVER_AGE_S 3600
-/* When space is short and nothing else can go. */
-#define PRESSED_AGE_S 60
-#define FULL_SWEEP_MS 60000u
-/* Candidates held in memory: 8 MiB; more rounds if they do not suffice. */
-#define CANDIDATES_MAX 65536u
-/* When everything is in use: no look at the whole index per write. */
-#define QUIET_MS 1000u
-#define SCAN_STEP 1024u
-
-/* ---- eviction */
-
-struct candidates {
-	struct evict_candidate *items;
-	size_t count;
-};
-
-static void offer(void *arg, const struct digest *id,
-		  const struct blob_row *row)
-{
-	struct candidates *candidates = arg;
-
-	if (row->disk_bytes == 0)
-		return;
-	/* Full: keep the older half. */
-	if (candidates->count == CANDIDATES_MAX) {
-		evict_choose(candidates->items, candidates->count, 0);
-		candidates->count /= 2;
-	}
-	candidates->items[candidates->count++] = (struct evict_candidate){
-		.id = *id, .gen = row->gen, .blob_bytes = row->blob_bytes,
-		.segment_bytes = row->segment_bytes,
-		.disk_bytes = row->disk_bytes, .last_use = row->last_use,
-	};
-}
-
-static int collect(struct cache *cache, struct candidates *candidates)
-{
-	struct digest after = { .type = DIGEST_NONE };
-	int n;
-
-	do {
-		n = index_scan(cache->index, &after, SCAN_STEP, offer,
-			       candidates);
-	} while (n == SCAN_STEP);
-	return n < 0 ? n : 0;
-}
-
-/* Bytes freed; 0 if the blob is in use or pinned. */
-static uint64_t evict_blob(struct cache *cache,
-			   const struct evict_candidate *candidate)
-{
-	struct record drop = { .op = {
-		.kind = INDEX_DROP_BLOB, .id = candidate->id,
-		.gen = candidate->gen,
-	} };
-	char path[BLOB_PATH_MAX];
-
-	if (pin_set_has(&cache->keeper.pins, &candidate->id) ||
-	    !blob_table_forget(&cache->blobs, &candidate->id) ||
-	    blob_files_remove(cache->blobs.dirfd, candidate) < 0)
-		return 0;
-	blob_announcement_path(&candidate->id, path);
-	unlinkat(cache->blobs.dirfd, path, 0);
-	(void)recorder_add(&cache->recorder, &drop);
-	atomic_fetch_add(&cache->blobs_evicted, 1);
-	return candidate->disk_bytes;
-}
-
-static uint64_t evict_down(struct cache *cache, struct candidates *candidates,
-			   uint64_t excess)
-{
-	uint64_t freed = 0;
-	size_t i, chosen;
-
-	chosen = evict_choose(candidates->items, candidates->count, excess);
-	/* Some are in use: go on behind the chosen ones. */
-	for (i = 0; i < candidates->count && freed < excess; i++)
-		freed += evict_blob(cache, &candidates->items[i]);
-	log_debug("evicted: bytes=%" PRIu64 " wanted=%" PRIu64 " blobs=%zu "
-		  "chosen=%zu", freed, excess, i, chosen);
-	return freed;
-}
-
-static uint64_t excess_now(struct cache *cache)
-{
-	uint64_t used = 0;
-
-	if (index_used(cache->index, &used) == 0)
-		atomic_store(&cache->space.used, used);
-	return space_excess(&cache->space.limits,
-			    used + atomic_load(&cache->space.unrecorded),
-			    space_free_bytes(&cache->space));
-}
-
-/* Whether enough was freed. */
-static bool evict_gated(struct cache *cache)
-{
-	struct candidates candidates = { 0 };
-	uint64_t excess = excess_now(cache), freed = 0;
-
-	if (excess == 0)
-		return true;
-	candidates.items = calloc(CANDIDATES_MAX, sizeof(*candidates.items));
-	if (candidates.items && collect(cache, &candidates) == 0)
-		freed = evict_down(cache, &candidates, excess);
-	if (freed < excess && now_ms() >= cache->keeper.next_full_sweep_ms) {
-		cache->keeper.next_full_sweep_ms = now_ms() + FULL_SWEEP_MS;
-		for (unsigned int i = 0; i < 256; i++)
-			keeper_sweep(cache, i, PRESSED_AGE_S);
-	}
-	/* The next look at the total must see it. */
-	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
-	free(candidates.items);
-	return freed >= excess;
-}
-
-void keeper_evict(struct cache *cache)
-{
-	scoped_lock(&cache->keeper.evicting);
-	/* While the index cannot be written, what is freed could not be
-	 * taken off the total, and everything would go. */
-	if (cache->is_readonly || !cache_has_index(cache) ||
-	    atomic_load(&cache->recorder.is_suspended) ||
-	    now_ms() < atomic_load(&cache->keeper.quiet_until_ms) ||
-	    excess_now(cache) == 0 ||
-	    gate_enter(cache->gate_fd, GATE_EVICTOR, 0) < 0)
-		return;
-	if (!evict_gated(cache))
-		atomic_store(&cache->keeper.quiet_until_ms, now_ms() + QUIET_MS);
-	gate_leave(cache->gate_fd, GATE_EVICTOR);
-}
 
 /* ---- leftovers */
 
@@ -295,15 +161,25 @@ static void slow_tick(struct cache *cache)
 		layout_ballast_make(cache->dirfd);
 }
 
+static void let_go_if_asked(struct keeper *keeper)
+{
+	uint32_t asked = claims_idle_asked(&keeper->cache->claims);
+
+	if (asked != keeper->idle_asked)
+		evictor_let_go(keeper->cache);
+	keeper->idle_asked = asked;
+}
+
 static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 {
 	struct cache *cache = keeper->cache;
 
 	atomic_store(&cache->now_s, wall_seconds());
 	atomic_store(&cache->space.wants_eviction, false);
-	keeper_evict(cache);
+	evictor_run(cache);
 	if (!is_tick)
 		return;
+	let_go_if_asked(keeper);
 	if (number % SLOW_TICKS == 0)
 		slow_tick(cache);
 	if (number % SWEEP_TICKS == 0)
@@ -347,18 +223,15 @@ void keeper_init(struct keeper *keeper, struct cache *cache)
 	keeper->cache = cache;
 	keeper->next_directory = random % 256;
 	pthread_mutex_init(&keeper->lock, NULL);
-	pthread_mutex_init(&keeper->evicting, NULL);
 	cond_init_monotonic(&keeper->wake);
-	pin_set_init(&keeper->pins, cache->dirfd);
+	keeper->idle_asked = claims_idle_asked(&cache->claims);
 }
 
 void keeper_release(struct keeper *keeper)
 {
 	if (!keeper->cache)
 		return;
-	pin_set_release(&keeper->pins);
 	pthread_mutex_destroy(&keeper->lock);
-	pthread_mutex_destroy(&keeper->evicting);
 	pthread_cond_destroy(&keeper->wake);
 }
 

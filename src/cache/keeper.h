@@ -7,8 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cache/pins.h"
-
 struct cache;
 
 /*
@@ -22,11 +20,8 @@ struct keeper {
 	pthread_mutex_t lock; /* guards the two below */
 	pthread_cond_t wake;
 	bool is_stopping, is_kicked;
-	_Atomic uint64_t quiet_until_ms; /* nothing more to evict before */
-	pthread_mutex_t evicting; /* guards the next two */
-	struct pin_set pins;
-	uint64_t next_full_sweep_ms;
 	unsigned int next_directory; /* of blobs/, to be swept */
+	uint32_t idle_asked;         /* as last seen */
 };
 
 /* Made before and released after the thread: tests are their own keeper. */
@@ -37,9 +32,8 @@ void keeper_stop(struct keeper *keeper);
 /* Evict now rather than at the next tick. */
 void keeper_kick(struct keeper *keeper);
 
-/* For tests, on the caller's thread: evict if over a limit; sweep one of the
- * 256 directories of leftovers older than age_s. */
-void keeper_evict(struct cache *cache);
+/* For tests, on the caller's thread: sweep one of the 256 directories of
+ * leftovers older than age_s. */
 void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s);
 
 #endif

@@ -21,17 +21,20 @@
 int cmd_cat(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_du(int argc, char **argv);
+int cmd_evict(int argc, char **argv);
 int cmd_gc(int argc, char **argv);
 int cmd_keygen(int argc, char **argv);
 int cmd_log(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_mount(int argc, char **argv);
 int cmd_mount_helper(int argc, char **argv); /* mount.larder(8) */
+int cmd_pin(int argc, char **argv);
 int cmd_publish(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
 int cmd_umount(int argc, char **argv);
+int cmd_unpin(int argc, char **argv);
 
 /* ---- messages: "larder COMMAND: text" on stderr */
 int cli_fail(const char *command, int result,
@@ -127,11 +130,15 @@ struct cli_source {
 	struct dataset *dataset;
 	struct snapshot *snapshot;
 	char *path; /* below the root, "" for it */
+	char *name; /* MIRROR#NAME[@TAG], fit to show, whatever was typed */
 	struct entry_attr attr;
 };
 /* SOURCE[:PATH] */
 int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret,
 		    struct err *err);
+int cli_source_open_dataset(struct cli *cli, struct cli_dataset *dataset,
+			    const char *path, struct cli_source *ret,
+			    struct err *err);
 void cli_source_close(struct cli_source *source);
 /* Make a call that may park until it has its result. */
 #define CLI_WAIT(source, call)                                                 \

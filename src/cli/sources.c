@@ -305,24 +305,53 @@ static int open_snapshot(struct cli *cli, struct cli_source *source,
 	return r;
 }
 
-int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret,
-		    struct err *err)
+static int name_source(struct cli_source *source,
+		       const struct dataset_options *options, struct err *err)
 {
-	_cleanup_free_ char *name = NULL;
-	struct dataset_options options;
-	struct cli_dataset *dataset;
+	_cleanup_free_ char *mirror =
+		options->mirror_count ? cli_redact(options->mirrors[0]) : NULL;
 
-	*ret = (struct cli_source){0};
-	if (split_path(text, &name, &ret->path) < 0)
+	if (!mirror ||
+	    asprintf(&source->name, "%s#%s%s%s", mirror,
+		     options->remote_name ?: options->name,
+		     options->tag ? "@" : "", options->tag ?: "") < 0) {
+		source->name = NULL;
 		return err_set(err, ENOMEM, "out of memory");
-	int r = cli_dataset_find(cli, name, &dataset, err);
-	if (r == 0)
-		r = cli_dataset_options(cli, dataset, &options, err);
+	}
+	return 0;
+}
+
+int cli_source_open_dataset(struct cli *cli, struct cli_dataset *dataset,
+			    const char *path, struct cli_source *ret,
+			    struct err *err)
+{
+	struct dataset_options options;
+	int r = cli_dataset_options(cli, dataset, &options, err);
+
+	*ret = (struct cli_source){.path = strdup(path)};
+	if (r == 0 && !ret->path)
+		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)
 		r = open_snapshot(cli, ret, &options, err);
+	if (r == 0)
+		r = name_source(ret, &options, err);
 	if (r < 0)
 		cli_source_close(ret);
 	return r;
+}
+
+int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret,
+		    struct err *err)
+{
+	_cleanup_free_ char *name = NULL, *path = NULL;
+	struct cli_dataset *dataset;
+
+	*ret = (struct cli_source){0};
+	if (split_path(text, &name, &path) < 0)
+		return err_set(err, ENOMEM, "out of memory");
+	int r = cli_dataset_find(cli, name, &dataset, err);
+	return r < 0 ? r :
+		       cli_source_open_dataset(cli, dataset, path, ret, err);
 }
 
 void cli_source_close(struct cli_source *source)
@@ -332,5 +361,6 @@ void cli_source_close(struct cli_source *source)
 	if (source->node)
 		node_close(source->node);
 	free(source->path);
+	free(source->name);
 	*source = (struct cli_source){0};
 }

@@ -182,6 +182,18 @@ int snapshot_select(const struct selection *selection,
 		    int (*each)(void *arg, const struct selected_file *file),
 		    void *arg, struct err *err);
 
+/* Where a file's bytes lie: one stretch of one blob. A file without bytes, a
+ * hole and whatever is no file lie nowhere: DIGEST_NONE. visit (or NULL) is
+ * told the catalogs that lead to the entry, from the root's. */
+struct file_location {
+	struct digest blob;
+	uint64_t blob_bytes, blob_offset;
+};
+int snapshot_locate(struct snapshot *snapshot, uint64_t number,
+		    struct waiter *waiter, struct file_location *ret,
+		    void (*visit)(void *arg, const struct digest *catalog),
+		    void *arg, struct err *err);
+
 /* Pieces of a read, in order. */
 struct read_piece {
 	int fd; /* >= 0: bytes at fd_offset of this descriptor */

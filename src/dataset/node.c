@@ -79,6 +79,15 @@ static void fire_sweep(struct timer *timer)
 	timer_set(node->timers, timer, now_ms() + SWEEP_MS);
 }
 
+/* On a thread of the cache: files of blobs that nobody reads at this moment
+ * shall be closed. */
+static void let_go(void *arg)
+{
+	struct node *node = arg;
+
+	table_drop_idle(node->blobs);
+}
+
 static int open_cache(struct node *node, const struct node_options *options,
 		      struct err *err)
 {
@@ -88,9 +97,14 @@ static int open_cache(struct node *node, const struct node_options *options,
 		.min_free_bytes = options->cache_min_free_bytes,
 	};
 
+	int r;
+
 	if (!options->cache_dir)
 		return 0;
-	return cache_open(&cache_options, &node->cache, err);
+	r = cache_open(&cache_options, &node->cache, err);
+	if (r == 0)
+		cache_on_pressure(node->cache, let_go, node);
+	return r;
 }
 
 static uint64_t at_most(uint64_t a, uint64_t b)
@@ -248,6 +262,8 @@ void node_close(struct node *node)
 		next = dataset->next;
 		dataset_free(dataset);
 	}
+	if (node->cache)
+		cache_on_pressure(node->cache, NULL, NULL);
 	table_free(node->blobs);
 	table_free(node->pages);
 	table_free(node->catalogs);

@@ -238,6 +238,29 @@ void table_drop(struct table *table, const struct object_key *key)
 	object_unref(object);
 }
 
+void table_drop_idle(struct table *table)
+{
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *shard = &table->shards[i];
+		struct object *dropped = NULL, *next;
+
+		pthread_mutex_lock(&shard->lock);
+		for (struct object *at = shard->oldest; at; at = next) {
+			next = at->newer;
+			/* Nobody can take a reference meanwhile: that needs
+			 * the lock, or one. */
+			if (atomic_load(&at->refs) > 1)
+				continue;
+			take(table, shard,
+			     find(shard, object_key_hash(&at->key), &at->key));
+			at->next = dropped;
+			dropped = at;
+		}
+		pthread_mutex_unlock(&shard->lock);
+		unref_list(dropped);
+	}
+}
+
 void table_free(struct table *table)
 {
 	if (!table)

@@ -130,8 +130,10 @@ static int enter_child(struct snapshot *snapshot, struct part *part,
 	return 0;
 }
 
-int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
-	      struct part *ret, struct err *err)
+int part_find_visiting(struct snapshot *snapshot, uint64_t number,
+		       struct waiter *waiter,
+		       void (*visit)(void *arg, const struct digest *catalog),
+		       void *arg, struct part *ret, struct err *err)
 {
 	struct part part;
 	uint32_t index;
@@ -142,6 +144,8 @@ int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
 	for (unsigned depth = 0; depth < PART_DEPTH_MAX; depth++) {
 		uint64_t local = number - part.base;
 
+		if (visit)
+			visit(arg, &part.object->object.key.digest);
 		if (local < catalog_entry_count(part.catalog)) {
 			part.local = (uint32_t)local;
 			if (local > 0 || part.base == 0) {
@@ -150,7 +154,8 @@ int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
 			}
 			number = part.owner;
 			part_release(&part);
-			return part_find(snapshot, number, waiter, ret, err);
+			return part_find_visiting(snapshot, number, waiter,
+						  visit, arg, ret, err);
 		}
 		r = catalog_child_for_number(part.catalog, local, &index);
 		if (r < 0) {
@@ -163,6 +168,13 @@ int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
 	}
 	part_release(&part);
 	return r == 0 ? err_set(err, EIO, "catalogs are nested too deep") : r;
+}
+
+int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
+	      struct part *ret, struct err *err)
+{
+	return part_find_visiting(snapshot, number, waiter, NULL, NULL, ret,
+				  err);
 }
 
 int snapshot_load(struct snapshot *snapshot, struct waiter *waiter,

@@ -15,6 +15,11 @@ struct part {
 
 int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
 	      struct part *ret, struct err *err);
+/* Also names every catalog on the way. */
+int part_find_visiting(struct snapshot *snapshot, uint64_t number,
+		       struct waiter *waiter,
+		       void (*visit)(void *arg, const struct digest *catalog),
+		       void *arg, struct part *ret, struct err *err);
 void part_release(struct part *part);
 /* "DATASET/a/b" as far as it is known without waiting: for error texts. */
 void entry_path(struct snapshot *snapshot, uint64_t number, char *text,

@@ -181,6 +181,78 @@ static void ask_datasets(const char *path, int to_parent)
 		tell_datasets(at, strlen(at), to_parent);
 }
 
+/* ---- the options of the dataset a path is in */
+
+struct place_head {
+	int64_t result;
+	uint64_t path_len, root_len, options_len;
+};
+
+static void ask_options(const char *path, int to_parent)
+{
+	static char resolved[PATH_MAX], options[65536];
+	struct place_head head = {0};
+	ssize_t n = -1;
+
+	if (!realpath(path, resolved)) {
+		head.result = -errno;
+		(void)write_full(to_parent, &head, sizeof(head));
+		return;
+	}
+	head.path_len = strlen(resolved);
+	/* The dataset's directory is one of those the path leads through. */
+	for (size_t at = 1; n < 0 && at <= head.path_len; at++) {
+		char end = resolved[at];
+
+		if (end != '/' && end != '\0')
+			continue;
+		resolved[at] = '\0';
+		n = getxattr(resolved, MOUNT_OPTIONS_XATTR, options,
+			     sizeof(options));
+		resolved[at] = end;
+		head.root_len = at;
+	}
+	head.options_len = n < 0 ? 0 : (uint64_t)n;
+	(void)write_full(to_parent, &head, sizeof(head));
+	(void)write_full(to_parent, resolved, head.path_len + 1);
+	(void)write_full(to_parent, options, head.options_len);
+}
+
+static int read_place(struct question *question, char **ret, size_t *ret_len,
+		      size_t *ret_root)
+{
+	struct place_head head;
+	int r = question_read(question, &head, sizeof(head));
+
+	if (r <= 0 || head.result < 0)
+		return r < 0 ? r : r == 0 ? -EIO : (int)head.result;
+	size_t len = head.path_len + 1 + head.options_len;
+	char *text = calloc(1, len + 1);
+	if (!text)
+		return -ENOMEM;
+	r = question_read(question, text, len);
+	if (r <= 0) {
+		free(text);
+		return r < 0 ? r : -EIO;
+	}
+	*ret = text;
+	*ret_len = len;
+	*ret_root = head.root_len;
+	return 0;
+}
+
+int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root)
+{
+	struct question question;
+	int r = question_begin(&question, ask_options, path, MOUNT_LOOK_MS);
+
+	if (r < 0)
+		return r;
+	r = read_place(&question, ret, ret_len, ret_root);
+	question_end(&question, r == -ETIMEDOUT);
+	return r;
+}
+
 enum mount_health mount_probe(const char *path, uint32_t limit_ms)
 {
 	int64_t result = 0;

@@ -27,6 +27,15 @@ pid_t mount_pid(const char *path, uint32_t limit_ms);
 /* A dataset's directory tells how it is, and why. */
 #define MOUNT_STATE_XATTR "user.larder.state"
 #define MOUNT_ERROR_XATTR "user.larder.error"
+/* A dataset's directory tells the mount's user how to open it. */
+#define MOUNT_OPTIONS_XATTR "user.larder.options"
+struct buf;
+int reopen_describe(const struct mount_options *options,
+		    const struct dataset *dataset, struct buf *ret);
+/* Within MOUNT_LOOK_MS: the path resolved, a NUL, and the attribute of the
+ * dataset it is in, whose directory is the first *ret_root bytes. malloc,
+ * ends with a NUL. */
+int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root);
 /* Absolute, symlinks resolved, except that the last part is not touched
  * (it may be a dead mount). malloc. */
 int mountpoint_resolve(const char *path, char **ret, struct err *err);

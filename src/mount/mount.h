@@ -126,6 +126,21 @@ int mount_datasets(const char *mountpoint,
 		   void *arg);
 
 /*
+ * What lies at a path of a mount: the options to open the same dataset on the
+ * same cache, "NAME=VALUE" with a NUL behind each ("dataset" is its name, the
+ * others are as in a configuration), and the path below the dataset's root.
+ * -ENOENT: no such path; -ENOTSUP: on no mount of ours; -EPERM: on somebody
+ * else's; -EINVAL: above the datasets; -ETIMEDOUT after MOUNT_LOOK_MS.
+ */
+struct mount_place {
+	const char *path, *options;
+	size_t options_len;
+	char *memory; /* private */
+};
+int mount_place(const char *path, struct mount_place *ret, struct err *err);
+void mount_place_release(struct mount_place *place);
+
+/*
  * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is
  * mounted there; -EBUSY with the next step. A dead mount is always taken away.
  */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/text.h"
 #include "format/catalog.h"
 #include "mount/internal.h"
@@ -79,6 +80,25 @@ static const char *dir_value(const struct tree_dir *dir, const char *name,
 	return NULL;
 }
 
+/* For the mount's user: there may be passwords in URLs. */
+static void reply_options(fuse_req_t req, const struct tree_dir *dir,
+			  size_t size)
+{
+	struct fs *fs = fuse_req_userdata(req);
+	uid_t uid = fuse_req_ctx(req)->uid;
+	struct buf text;
+	int r = -ENODATA;
+
+	buf_init(&text, 65536);
+	if (dir && dir->dataset && (uid == 0 || uid == geteuid()))
+		r = reopen_describe(fs->options, dir->dataset, &text);
+	if (r < 0)
+		fuse_reply_err(req, -r);
+	else
+		reply_value(req, text.data, text.len, size);
+	buf_release(&text);
+}
+
 static int run_getxattr(struct op *op, struct err *err)
 {
 	struct target target;
@@ -121,6 +141,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	} else if (strcmp(name, MOUNT_STATE_XATTR) == 0 &&
 		   passthrough_has(fs->passthrough, ino)) {
 		reply_value(req, "passthrough", strlen("passthrough"), size);
+	} else if (strcmp(name, MOUNT_OPTIONS_XATTR) == 0) {
+		reply_options(req, dataset_dir(fs, ino), size);
 	} else if ((dir = dataset_dir(fs, ino)) &&
 		   (value = dir_value(dir, name, &info))) {
 		reply_value(req, value, strlen(value), size);

@@ -78,7 +78,7 @@ static void test_longest_unused_goes(void **state)
 		blob_table_trim(&cache->blobs, INT64_MAX);
 		recorder_flush(&cache->recorder, 5000);
 	}
-	keeper_evict(cache);
+	evictor_run(cache);
 	cache_usage(cache, &usage);
 	assert_true(usage.used_bytes <= LIMIT / 10 * 9);
 	assert_true(usage.used_bytes >= LIMIT / 10 * 8);
@@ -90,7 +90,7 @@ static void test_longest_unused_goes(void **state)
 	assert_true(is_here(cache, 3));
 	assert_true(is_here(cache, 33));
 	/* within limits: nothing more goes */
-	keeper_evict(cache);
+	evictor_run(cache);
 	assert_true(is_here(cache, 33));
 	cache_blob_close(kept);
 	cache_blob_close(foreign);

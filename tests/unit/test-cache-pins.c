@@ -38,7 +38,6 @@ static void fill(struct cache *cache)
 	keeper_stop(&cache->keeper); /* the test is the keeper */
 	for (unsigned int i = 0; i < 34; i++)
 		put_blob(cache, i);
-	blob_table_trim(&cache->blobs, INT64_MAX);
 	recorder_flush(&cache->recorder, 5000);
 }
 
@@ -82,9 +81,9 @@ static void test_pinned_stays(void **state)
 	(void)state;
 	fill(cache);
 	/* from elsewhere, after this one has looked at the pins */
-	assert_false(pin_set_has(&cache->keeper.pins, &ids[0]));
+	assert_false(pin_set_has(&cache->evictor.pins, &ids[0]));
 	assert_int_equal(cache_pin_add(other, &pin, &err), 0);
-	keeper_evict(cache);
+	evictor_run(cache);
 	cache_usage(cache, &usage);
 	assert_int_equal(usage.blobs_evicted, 2);
 	for (unsigned int i = 0; i < 32; i++)
@@ -96,16 +95,16 @@ static void test_pinned_stays(void **state)
 	assert_int_equal(cache_pin_add(other, &pin, &err), 0);
 	for (unsigned int i = 40; i < 48; i++)
 		put_blob(cache, i);
-	blob_table_trim(&cache->blobs, INT64_MAX);
-	atomic_store(&cache->keeper.quiet_until_ms, 0);
-	keeper_evict(cache);
+	recorder_flush(&cache->recorder, 5000);
+	atomic_store(&cache->evictor.quiet_until_ms, 0);
+	evictor_run(cache);
 	cache_usage(cache, &usage);
 	assert_true(usage.used_bytes <= LIMIT / 10 * 9);
 	assert_true(has_file(dir, 0));
 	/* none */
 	assert_int_equal(cache_pin_remove(other, &pin, &err), 0);
 	assert_int_equal(cache_pin_remove(other, &pin, &err), -ENOENT);
-	assert_false(pin_set_has(&cache->keeper.pins, &ids[0]));
+	assert_false(pin_set_has(&cache->evictor.pins, &ids[0]));
 	cache_close(other);
 	cache_close(cache);
 	env_remove(dir);
@@ -144,10 +143,10 @@ static void test_processes_pin(void **state)
 	for (unsigned int i = 0; i < 8; i++) {
 		struct digest id = env_id(i);
 
-		assert_true(pin_set_has(&cache->keeper.pins, &id));
+		assert_true(pin_set_has(&cache->evictor.pins, &id));
 	}
 	struct digest id = env_id(8);
-	assert_false(pin_set_has(&cache->keeper.pins, &id));
+	assert_false(pin_set_has(&cache->evictor.pins, &id));
 	cache_close(cache);
 	env_remove(dir);
 }
@@ -183,7 +182,7 @@ static void write_pin(const char *dir, const char *name, const char *text)
  * lines of later versions do no harm. */
 static void test_pins_are_files(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = env_directory(), path[600];
 	struct cache *cache = env_open(dir);
 	struct digest ids[3], late = env_id(7);
 	struct cache_pin pin = pin_of(ids, 0, 3);
@@ -208,9 +207,9 @@ static void test_pins_are_files(void **state)
 	cache = env_open(dir);
 	assert_int_equal(cache_pin_list(cache, on_pin, &seen, NULL), 0);
 	assert_int_equal(seen, 1);
-	assert_true(pin_set_has(&cache->keeper.pins, &ids[2]));
-	assert_true(pin_set_has(&cache->keeper.pins, &pin.snapshot));
-	assert_true(pin_set_has(&cache->keeper.pins, &late));
+	assert_true(pin_set_has(&cache->evictor.pins, &ids[2]));
+	assert_true(pin_set_has(&cache->evictor.pins, &pin.snapshot));
+	assert_true(pin_set_has(&cache->evictor.pins, &late));
 	cache_close(cache);
 	env_remove(dir);
 }
@@ -224,8 +223,8 @@ static void test_unreadable_pins_keep_all(void **state)
 
 	(void)state;
 	fill(cache);
-	pin_set_release(&cache->keeper.pins);
-	keeper_evict(cache);
+	pin_set_release(&cache->evictor.pins);
+	evictor_run(cache);
 	cache_usage(cache, &usage);
 	assert_int_equal(usage.blobs_evicted, 0);
 	cache_close(cache);

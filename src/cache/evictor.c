@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Eviction, never on the read path. A file is unlinked first and forgotten in
+ * the index second: a row without a file is a miss, a file without a row would
+ * be lost space. Whether somebody has a file open is asked of the file itself,
+ * by its lock; readers keep what they may come back to open for a while, so
+ * when that stands in the way they are asked to let go, and asked again.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#define LOG_MODULE "cache"
+#include "base/log.h"
+#include "cache/evict.h"
+#include "cache/files.h"
+#include "cache/internal.h"
+
+/* Leftovers go so early when space is short and nothing else can. */
+#define PRESSED_AGE_S 60
+#define FULL_SWEEP_MS 60000u
+/* Candidates held in memory: 8 MiB; more rounds if they do not suffice. */
+#define CANDIDATES_MAX 65536u
+/* When everything is in use: no look at the whole index per write. */
+#define QUIET_MS 1000u
+#define SCAN_STEP 1024u
+/* By hand: how long others may take to let go. Their keepers look once a
+ * second. */
+#define LET_GO_MS 3000u
+#define LET_GO_POLL_MS 100u
+
+void evictor_init(struct evictor *evictor, int cache_dirfd)
+{
+	pthread_mutex_init(&evictor->lock, NULL);
+	pthread_mutex_init(&evictor->pressure_lock, NULL);
+	pin_set_init(&evictor->pins, cache_dirfd);
+}
+
+void evictor_release(struct evictor *evictor)
+{
+	pin_set_release(&evictor->pins);
+	pthread_mutex_destroy(&evictor->lock);
+	pthread_mutex_destroy(&evictor->pressure_lock);
+}
+
+void cache_on_pressure(struct cache *cache, void (*let_go)(void *arg),
+		       void *arg)
+{
+	scoped_lock(&cache->evictor.pressure_lock);
+	cache->evictor.let_go = let_go;
+	cache->evictor.let_go_arg = arg;
+}
+
+void evictor_let_go(struct cache *cache)
+{
+	struct evictor *evictor = &cache->evictor;
+
+	pthread_mutex_lock(&evictor->pressure_lock);
+	if (evictor->let_go)
+		evictor->let_go(evictor->let_go_arg);
+	pthread_mutex_unlock(&evictor->pressure_lock);
+	blob_table_trim(&cache->blobs, INT64_MAX);
+}
+
+/* ---- one blob */
+
+enum fate { FATE_EVICTED, FATE_PINNED, FATE_OPEN, FATE_GONE };
+
+static void forget(struct cache *cache, const struct evict_candidate *candidate)
+{
+	struct record drop = { .op = {
+		.kind = INDEX_DROP_BLOB, .id = candidate->id,
+		.gen = candidate->gen,
+	} };
+	char path[BLOB_PATH_MAX];
+
+	blob_announcement_path(&candidate->id, path);
+	unlinkat(cache->blobs.dirfd, path, 0);
+	(void)recorder_add(&cache->recorder, &drop);
+	atomic_fetch_add(&cache->blobs_evicted, 1);
+}
+
+static enum fate evict_blob(struct cache *cache,
+			    const struct evict_candidate *candidate,
+			    bool is_dry_run, uint64_t *ret_bytes)
+{
+	int r;
+
+	*ret_bytes = candidate->disk_bytes;
+	if (pin_set_has(&cache->evictor.pins, &candidate->id))
+		return FATE_PINNED;
+	if (!blob_table_forget(&cache->blobs, &candidate->id))
+		return FATE_OPEN;
+	r = blob_files_remove(cache->blobs.dirfd, candidate, is_dry_run);
+	if (r < 0)
+		return FATE_OPEN;
+	if (!is_dry_run)
+		forget(cache, candidate);
+	return FATE_EVICTED;
+}
+
+/* ---- down to the limit */
+
+struct candidates {
+	struct evict_candidate *items;
+	size_t count;
+};
+
+static struct evict_candidate candidate_of(const struct digest *id,
+					   const struct blob_row *row)
+{
+	return (struct evict_candidate){
+		.id = *id, .gen = row->gen, .blob_bytes = row->blob_bytes,
+		.segment_bytes = row->segment_bytes,
+		.disk_bytes = row->disk_bytes, .last_use = row->last_use,
+	};
+}
+
+static void offer(void *arg, const struct digest *id,
+		  const struct blob_row *row)
+{
+	struct candidates *candidates = arg;
+
+	if (row->disk_bytes == 0)
+		return;
+	/* Full: keep the older half. */
+	if (candidates->count == CANDIDATES_MAX) {
+		evict_choose(candidates->items, candidates->count, 0);
+		candidates->count /= 2;
+	}
+	candidates->items[candidates->count++] = candidate_of(id, row);
+}
+
+static int collect(struct cache *cache, struct candidates *candidates)
+{
+	struct digest after = { .type = DIGEST_NONE };
+	int n;
+
+	do {
+		n = index_scan(cache->index, &after, SCAN_STEP, offer,
+			       candidates);
+	} while (n == SCAN_STEP);
+	return n < 0 ? n : 0;
+}
+
+/* Bytes freed. What is open stays in *candidates, for another try. */
+static uint64_t evict_down(struct cache *cache, struct candidates *candidates,
+			   uint64_t excess)
+{
+	uint64_t freed = 0, bytes;
+	size_t i, open = 0;
+
+	for (i = 0; i < candidates->count && freed < excess; i++) {
+		struct evict_candidate *candidate = &candidates->items[i];
+
+		switch (evict_blob(cache, candidate, false, &bytes)) {
+		case FATE_EVICTED:
+			freed += bytes;
+			break;
+		case FATE_OPEN:
+			candidates->items[open++] = *candidate;
+			break;
+		default:
+			break;
+		}
+	}
+	log_debug("evicted: bytes=%" PRIu64 " wanted=%" PRIu64 " seen=%zu "
+		  "open=%zu", freed, excess, i, open);
+	candidates->count = open;
+	return freed;
+}
+
+static uint64_t evict_candidates(struct cache *cache,
+				 struct candidates *candidates, uint64_t excess)
+{
+	uint64_t freed;
+
+	evict_choose(candidates->items, candidates->count, excess);
+	freed = evict_down(cache, candidates, excess);
+	if (freed >= excess || candidates->count == 0)
+		return freed;
+	claims_ask_idle(&cache->claims);
+	evictor_let_go(cache);
+	return freed + evict_down(cache, candidates, excess - freed);
+}
+
+static uint64_t excess_now(struct cache *cache)
+{
+	uint64_t used = 0;
+
+	if (index_used(cache->index, &used) == 0)
+		atomic_store(&cache->space.used, used);
+	return space_excess(&cache->space.limits,
+			    used + atomic_load(&cache->space.unrecorded),
+			    space_free_bytes(&cache->space));
+}
+
+/* Whether enough was freed. */
+static bool evict_gated(struct cache *cache)
+{
+	struct candidates candidates = { 0 };
+	uint64_t excess = excess_now(cache), freed = 0;
+
+	if (excess == 0)
+		return true;
+	candidates.items = calloc(CANDIDATES_MAX, sizeof(*candidates.items));
+	if (candidates.items && collect(cache, &candidates) == 0)
+		freed = evict_candidates(cache, &candidates, excess);
+	if (freed < excess && now_ms() >= cache->evictor.next_full_sweep_ms) {
+		cache->evictor.next_full_sweep_ms = now_ms() + FULL_SWEEP_MS;
+		for (unsigned int i = 0; i < 256; i++)
+			keeper_sweep(cache, i, PRESSED_AGE_S);
+	}
+	/* The next look at the total must see it. */
+	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
+	free(candidates.items);
+	return freed >= excess;
+}
+
+void evictor_run(struct cache *cache)
+{
+	struct evictor *evictor = &cache->evictor;
+
+	/* While the index cannot be written, what is freed could not be
+	 * taken off the total, and everything would go. */
+	if (cache->is_readonly || !cache_has_index(cache) ||
+	    atomic_load(&cache->recorder.is_suspended) ||
+	    now_ms() < atomic_load(&evictor->quiet_until_ms) ||
+	    excess_now(cache) == 0)
+		return;
+	scoped_lock(&evictor->lock);
+	if (gate_enter(cache->gate_fd, GATE_EVICTOR, 0) < 0)
+		return;
+	if (!evict_gated(cache))
+		atomic_store(&evictor->quiet_until_ms, now_ms() + QUIET_MS);
+	gate_leave(cache->gate_fd, GATE_EVICTOR);
+}
+
+/* ---- by hand */
+
+/* One round over the blobs; those that are open are the first *count of them
+ * afterwards. */
+static void evict_named(struct cache *cache, struct digest *ids, size_t *count,
+			bool is_dry_run, struct cache_evicted *result)
+{
+	size_t open = 0;
+
+	result->open_blobs = result->open_bytes = 0;
+	for (size_t i = 0; i < *count; i++) {
+		struct evict_candidate candidate;
+		struct blob_row row;
+		uint64_t bytes;
+
+		if (index_blob(cache->index, &ids[i], &row) != 1)
+			continue;
+		candidate = candidate_of(&ids[i], &row);
+		switch (evict_blob(cache, &candidate, is_dry_run, &bytes)) {
+		case FATE_EVICTED:
+			result->blobs++;
+			result->bytes += bytes;
+			break;
+		case FATE_PINNED:
+			result->pinned_blobs++;
+			result->pinned_bytes += bytes;
+			break;
+		case FATE_OPEN:
+			result->open_blobs++;
+			result->open_bytes += bytes;
+			ids[open++] = ids[i];
+			break;
+		case FATE_GONE:
+			break;
+		}
+	}
+	*count = open;
+}
+
+int cache_evict(struct cache *cache, const struct digest *ids, size_t count,
+		bool is_dry_run, struct cache_evicted *ret, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = LET_GO_POLL_MS * 1000000 };
+	uint64_t until_ms = now_ms() + LET_GO_MS;
+	_cleanup_free_ struct digest *left = NULL;
+
+	*ret = (struct cache_evicted){ 0 };
+	if (cache->is_readonly || !cache_has_index(cache))
+		return err_set(err, EROFS, "cannot evict from '%s': the cache "
+			       "cannot be written", cache->dir);
+	if (count == 0)
+		return 0;
+	left = calloc(count, sizeof(*left));
+	if (!left)
+		return err_set(err, ENOMEM, "out of memory");
+	memcpy(left, ids, count * sizeof(*left));
+	claims_ask_idle(&cache->claims);
+	scoped_lock(&cache->evictor.lock);
+	for (;;) {
+		evict_named(cache, left, &count, is_dry_run, ret);
+		if (count == 0 || now_ms() >= until_ms)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
+	return 0;
+}
