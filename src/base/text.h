@@ -32,6 +32,10 @@ int base64_decode(const char *text, size_t text_len, void *ret_data,
 char *format_size(uint64_t bytes, char ret_text[FORMAT_MAX]);
 char *format_duration(uint64_t ms, char ret_text[FORMAT_MAX]); /* "2 min 27 s" */
 char *format_time(int64_t seconds, char ret_text[FORMAT_MAX]); /* RFC 3339 */
+static inline const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
 char *format_count(uint64_t n, char ret_text[FORMAT_MAX]); /* "12,411" */
 
 bool starts_with(const char *text, const char *prefix);

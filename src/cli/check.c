@@ -93,7 +93,8 @@ static void print_text(const struct display *display,
 	char bytes[FORMAT_MAX];
 
 	if (result->bad)
-		printf("damaged: %" PRIu64 " faults\n", result->bad);
+		printf("damaged: %" PRIu64 " fault%s\n", result->bad,
+		       plural(result->bad));
 	else
 		printf("ok\n");
 	for (size_t i = 0; i < display->faults.count; i++)
@@ -102,14 +103,16 @@ static void print_text(const struct display *display,
 	if (result->bad > display->faults.count)
 		printf("  and %" PRIu64 " more\n",
 		       result->bad - display->faults.count);
-	printf("  %" PRIu64 " heads, %" PRIu64 " objects, %" PRIu64
-	       " places, %" PRIu64 " packs, %s read\n",
-	       result->heads, result->objects, result->places, result->packs,
-	       format_size(result->bytes, bytes));
+	printf("  %" PRIu64 " head%s, %" PRIu64 " object%s, %" PRIu64
+	       " places, %" PRIu64 " pack%s, %s read\n",
+	       result->heads, plural(result->heads), result->objects,
+	       plural(result->objects), result->places, result->packs,
+	       plural(result->packs), format_size(result->bytes, bytes));
 	if (result->unreferenced_packs)
 		printf("  %" PRIu64
-		       " packs are of no head: larder gc removes them\n",
-		       result->unreferenced_packs);
+		       " pack%s of no head: larder gc removes what is old enough\n",
+		       result->unreferenced_packs,
+		       plural(result->unreferenced_packs));
 	if (result->bad)
 		printf("  remove the damaged files and publish the tree again to put back what is missing\n");
 }

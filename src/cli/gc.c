@@ -81,23 +81,25 @@ static void print_text(const struct gc_result *result, bool is_dry_run)
 	char bytes[FORMAT_MAX], kept[FORMAT_MAX], dead[FORMAT_MAX],
 		spared[FORMAT_MAX];
 
-	printf("%s %s: %" PRIu64 " heads, %" PRIu64 " objects, %" PRIu64
-	       " places, %" PRIu64 " packs, %" PRIu64 " temporary files\n",
+	printf("%s %s: %" PRIu64 " head%s, %" PRIu64 " object%s, %" PRIu64
+	       " places, %" PRIu64 " pack%s, %" PRIu64 " temporary file%s\n",
 	       is_dry_run ? "would remove" : "removed",
 	       format_size(result->removed_bytes, bytes), result->heads,
-	       result->objects, result->places, result->packs,
-	       result->temporaries);
-	printf("  kept %" PRIu64 " heads, %" PRIu64 " packs with %s\n",
-	       result->kept_heads, result->kept_packs,
+	       plural(result->heads), result->objects, plural(result->objects),
+	       result->places, result->packs, plural(result->packs),
+	       result->temporaries, plural(result->temporaries));
+	printf("  kept %" PRIu64 " head%s, %" PRIu64 " pack%s with %s\n",
+	       result->kept_heads, plural(result->kept_heads),
+	       result->kept_packs, plural(result->kept_packs),
 	       format_size(result->kept_bytes, kept));
 	if (result->spared_files)
-		printf("  spared %" PRIu64 " young files with %s\n",
-		       result->spared_files,
+		printf("  spared %" PRIu64 " young file%s with %s\n",
+		       result->spared_files, plural(result->spared_files),
 		       format_size(result->spared_bytes, spared));
 	if (result->sparse_packs)
 		printf("  %" PRIu64
-		       " kept packs are more than half dead; %s are dead in all\n",
-		       result->sparse_packs,
+		       " kept pack%s more than half dead; %s dead in all\n",
+		       result->sparse_packs, plural(result->sparse_packs),
 		       format_size(result->dead_bytes, dead));
 }
 

@@ -176,12 +176,10 @@ static void print_totals(const struct publish_result *result)
 		bytes[FORMAT_MAX], count[FORMAT_MAX];
 
 	printf("  %s file%s, %s director%s, %s symlink%s, %s\n",
-	       format_count(result->files, files),
-	       result->files == 1 ? "" : "s",
+	       format_count(result->files, files), plural(result->files),
 	       format_count(result->directories, directories),
 	       result->directories == 1 ? "y" : "ies",
-	       format_count(result->symlinks, links),
-	       result->symlinks == 1 ? "" : "s",
+	       format_count(result->symlinks, links), plural(result->symlinks),
 	       format_size(result->head.total_bytes, bytes));
 	if (result->skipped)
 		printf("  %s skipped: sockets, devices, FIFOs\n",
@@ -201,7 +199,7 @@ static void print_transfer(const struct publish_result *result, bool is_dry_run)
 	printf("  %s new in %s chunk%s, %s %s",
 	       format_size(result->new_bytes, new_bytes),
 	       format_count(result->new_chunks, chunks),
-	       result->new_chunks == 1 ? "" : "s",
+	       plural(result->new_chunks),
 	       is_dry_run ? "to be stored in" : "stored in",
 	       format_size(result->stored_bytes + result->object_bytes,
 			   stored));

@@ -181,8 +181,7 @@ static void ready_line(struct fs *fs, char *line, size_t size)
 			 options->mountpoint);
 	} else {
 		snprintf(line, size, "%zu dataset%s at %s",
-			 options->dataset_count,
-			 options->dataset_count == 1 ? "" : "s",
+			 options->dataset_count, plural(options->dataset_count),
 			 options->mountpoint);
 	}
 }
@@ -204,7 +203,7 @@ static void status_line(struct fs *fs, char *line, size_t size)
 		stale += info.state == DATASET_STALE;
 	}
 	snprintf(line, size, "%zu dataset%s, %zu stale, %zu failed", total,
-		 total == 1 ? "" : "s", stale, failed);
+		 plural(total), stale, failed);
 }
 
 /* The kernel's own default window of 128 KiB keeps one request in flight. Only

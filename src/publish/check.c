@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,6 +299,60 @@ static int check_heads(struct check *check, struct err *err)
 	return r;
 }
 
+static const struct stored_head *find_head(const struct inventory *inventory,
+					   const char *path)
+{
+	for (size_t i = 0; i < inventory->heads.list.count; i++) {
+		const struct stored_head *stored =
+			&inventory->heads.list.items[i];
+
+		if (strcmp(stored->path, path) == 0)
+			return stored;
+	}
+	return NULL;
+}
+
+/*
+ * A head that is gone or was replaced by an old one: readers refuse to go back.
+ * One serial more in the history is a publish that ended just before its head.
+ */
+static void check_newest(struct check *check, const struct head *newest)
+{
+	char path[SOURCE_PATH_MAX];
+	const struct stored_head *current =
+		find_head(&check->inventory,
+			  mirror_head_path(newest->dataset, NULL, path));
+	struct err err;
+
+	if (current && current->result < 0)
+		return; /* reported */
+	if (!head_is_behind(current ? current->head.serial : 0, newest->serial))
+		return;
+	if (current)
+		err_set(&err, EBADMSG,
+			"serial %" PRIu64 ", but its history goes to %" PRIu64
+			": publish it again",
+			current->head.serial, newest->serial);
+	else
+		err_set(&err, ENOENT,
+			"missing, but its history goes to serial %" PRIu64
+			": publish it again",
+			newest->serial);
+	report(check, path, err.text);
+}
+
+static void check_history(struct check *check)
+{
+	const struct stored_head *stored = check->inventory.heads.list.items;
+	size_t count = check->inventory.heads.list.count;
+
+	for (size_t i = 0; i < count; i++)
+		if (stored[i].kind == HEAD_HISTORY && stored[i].result == 0 &&
+		    (i + 1 == count || strcmp(stored[i].head.dataset,
+					      stored[i + 1].head.dataset) != 0))
+			check_newest(check, &stored[i].head);
+}
+
 static void count_files(struct check *check)
 {
 	const struct inventory *inventory = &check->inventory;
@@ -331,6 +386,8 @@ static int check_all(struct check *check, struct err *err)
 				 check_places, check, err);
 	if (r == 0)
 		r = check_heads(check, err);
+	if (r == 0)
+		check_history(check);
 	for (size_t i = 0; i < inventory->packs.list.count; i++)
 		check->result.unreferenced_packs +=
 			!inventory->packs.list.items[i].is_reached;

@@ -299,3 +299,26 @@ int heads_list(const struct mirror *mirror, const char *dataset,
 	*ret = heads;
 	return 0;
 }
+
+int head_next_serial(const struct mirror *mirror, const char *dataset,
+		     uint64_t current, uint64_t *ret, struct err *err)
+{
+	struct stored_heads heads;
+	uint64_t newest = 0;
+	int r = heads_list(mirror, dataset, &heads, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < heads.list.count; i++)
+		if (heads.list.items[i].kind == HEAD_HISTORY &&
+		    heads.list.items[i].head.serial > newest)
+			newest = heads.list.items[i].head.serial;
+	stored_heads_release(&heads);
+	if (head_is_behind(current, newest))
+		current = newest;
+	if (current == UINT64_MAX)
+		return err_set(err, ERANGE, "serials of '%s' are used up",
+			       dataset);
+	*ret = current + 1;
+	return 0;
+}

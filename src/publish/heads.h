@@ -60,6 +60,19 @@ int head_store(const struct mirror *mirror, const struct head *head,
 int head_check_key(const struct mirror *mirror, const struct head *current,
 		   const struct secret_key *key, struct err *err);
 
+/*
+ * The serial of the head after one of serial `current` (0: there is none).
+ * Readers may have seen what the history goes to; of one more only, a publish
+ * ended before its head was there.
+ */
+int head_next_serial(const struct mirror *mirror, const char *dataset,
+		     uint64_t current, uint64_t *ret, struct err *err);
+/* The history shows that `current` is not the last head that was current. */
+static inline bool head_is_behind(uint64_t current, uint64_t newest)
+{
+	return newest > current && newest - current > 1;
+}
+
 char *history_path(const char *dataset, uint64_t serial, char *ret_path,
 		   size_t size);
 

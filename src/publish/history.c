@@ -268,8 +268,10 @@ int publish_rollback(const char *where, const char *name, const char *which,
 			err, ENOENT,
 			"snapshot '%s' of '%s' is not on the mirror any more",
 			which, name);
+	r = head_next_serial(mirror, name, current.serial, &head.serial, err);
+	if (r < 0)
+		return r;
 	head.tag[0] = '\0';
-	head.serial = current.serial + 1;
 	head.time = wall_seconds();
 	head.expires = 0;
 	head.previous = previous;

@@ -420,7 +420,8 @@ static bool needs_head(const struct run *run, const struct head *head)
 		return true;
 	return !run->has_current || options->is_forced || options->expires_s ||
 	       !digest_equal(&head->catalog, &run->current.catalog) ||
-	       (options->key && !is_signed_by(&run->current, options->key));
+	       (options->key && !is_signed_by(&run->current, options->key)) ||
+	       head->serial != run->current.serial + 1;
 }
 
 static int make_head(const struct run *run,
@@ -433,7 +434,6 @@ static int make_head(const struct run *run,
 		.catalog_bytes = totals->catalog_bytes,
 		.entry_count = totals->entry_count,
 		.total_bytes = totals->total_bytes,
-		.serial = 1,
 		.time = wall_seconds(),
 	};
 
@@ -442,16 +442,11 @@ static int make_head(const struct run *run,
 	snprintf(head.dataset, sizeof(head.dataset), "%s", options->name);
 	if (options->expires_s)
 		head.expires = head.time + (int64_t)options->expires_s;
-	if (run->has_current) {
-		if (run->current.serial == UINT64_MAX)
-			return err_set(err, ERANGE,
-				       "serials of '%s' are used up",
-				       options->name);
-		head.serial = run->current.serial + 1;
+	if (run->has_current)
 		head.previous = run->current_text;
-	}
 	*ret = head;
-	return 0;
+	return head_next_serial(run->mirror, options->name, run->current.serial,
+				&ret->serial, err);
 }
 
 /* A tag stays on its snapshot unless told otherwise. */
