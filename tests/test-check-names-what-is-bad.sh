@@ -135,5 +135,5 @@ for serial in 1 none; do
 	[ $serial = none ] || cp bad/history/set@$serial bad/heads/set
 	publish_tree tree bad set
 	larder check bad > out || fail "not mended: $(cat out)"
-	grep -qx 'serial 4' bad/heads/set || fail "$(cat bad/heads/set)"
+	grep -qx 'serial: 4' bad/heads/set || fail "$(cat bad/heads/set)"
 done

@@ -108,7 +108,7 @@ static void print_text(const struct display *display,
 	       result->heads, plural(result->heads), result->objects,
 	       plural(result->objects), result->places, result->packs,
 	       plural(result->packs), format_size(result->bytes, bytes));
-	if (result->unreferenced_packs)
+	if (result->unreferenced_packs && !result->bad)
 		printf("  %" PRIu64
 		       " pack%s of no head: larder gc removes what is old enough\n",
 		       result->unreferenced_packs,

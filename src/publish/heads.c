@@ -284,9 +284,11 @@ int heads_list(const struct mirror *mirror, const char *dataset,
 		.dataset = dataset,
 		.heads = &heads,
 	};
-	int r = list_directory(&listing, "heads", 0);
+	/* A dry run's mirror may not be there. */
+	const bool is_there = mirror->fd >= 0;
+	int r = is_there ? list_directory(&listing, "heads", 0) : 0;
 
-	if (r == 0)
+	if (r == 0 && is_there)
 		r = list_directory(&listing, "history", 0);
 	if (r < 0) {
 		stored_heads_release(&heads);
