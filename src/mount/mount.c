@@ -232,12 +232,11 @@ static void set_read_ahead(const struct session *session, uint64_t bytes)
 	}
 }
 
-static int wait_for_init(struct fs *fs, struct session *session,
-			 struct err *err)
+static int wait_for_init(const struct session *session, struct err *err)
 {
 	uint64_t end = now_ms() + INIT_LIMIT_MS;
 
-	while (!atomic_load(&fs->is_initialized)) {
+	while (!atomic_load(&session->has_answered)) {
 		if (atomic_load(&session->ended_count) || now_ms() >= end)
 			return err_set(err, EIO,
 				       "the kernel did not begin the session");
@@ -348,7 +347,7 @@ static int run(struct fs *fs, struct session *session, struct opening *opening,
 	if (r == 0)
 		r = session_start(session, err);
 	if (r == 0)
-		r = wait_for_init(fs, session, err);
+		r = wait_for_init(session, err);
 	if (r < 0)
 		return r;
 	begin_passthrough(fs, session);

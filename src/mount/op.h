@@ -62,7 +62,6 @@ struct fs {
 	uid_t uid; /* where a snapshot records no owner */
 	gid_t gid;
 	int64_t start_s;
-	_Atomic bool is_initialized;
 	/* the end: operations under way are counted out, waiting ones are
 	 * answered without another look at the snapshots */
 	_Atomic bool is_closing;

@@ -415,7 +415,6 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	 * for others. */
 	conn->max_background = 16384;
 	conn->congestion_threshold = 12288;
-	atomic_store(&fs->is_initialized, true);
 }
 
 const struct fuse_lowlevel_ops mount_ops = {

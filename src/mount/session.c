@@ -77,13 +77,18 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count,
 	struct session *session = fs->session;
 	char room[PASSTHROUGH_ROOM];
 
-	/* the first answer is INIT's */
-	if (!atomic_load_explicit(&session->has_answered,
-				  memory_order_relaxed) &&
-	    !atomic_exchange(&session->has_answered, true) && count == 2)
+	if (atomic_load_explicit(&session->has_answered, memory_order_acquire))
+		return writev(fd, iov, count);
+	/* Nothing else is asked before INIT is answered. fuse_out_header:
+	 * length, error, unique. */
+	if (memcmp((uint8_t *)iov[0].iov_base + 8, session->init + 8, 8))
+		return writev(fd, iov, count);
+	if (count == 2)
 		passthrough_complete(fs->passthrough, session->init,
 				     session->init_len, &iov[1], room);
-	return writev(fd, iov, count);
+	ssize_t n = writev(fd, iov, count);
+	atomic_store(&session->has_answered, true);
+	return n;
 }
 
 static ssize_t session_splice_send(int from, off_t *from_offset, int to,

@@ -22,7 +22,7 @@ struct session {
 	bool is_by_helper; /* fusermount3 mounted it */
 	uint8_t init[SESSION_INIT_BYTES];
 	size_t init_len;
-	_Atomic bool has_init, has_answered;
+	_Atomic bool has_init, has_answered; /* INIT */
 	pthread_t threads[SESSION_THREADS_MAX];
 	unsigned thread_count;
 	_Atomic unsigned ended_count;
