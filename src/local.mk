@@ -73,6 +73,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/mirror-command.c \
 	%D%/cli/mirror-command.h \
 	%D%/cli/mount.c \
+	%D%/cli/option-rows.h \
 	%D%/cli/pin.c \
 	%D%/cli/print.c \
 	%D%/cli/publish.c \

@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/mirror-command.h"
+#include "cli/option-rows.h"
 #include "publish/publish.h"
 
 #define REDRAW_EVERY_MS 200u
@@ -28,24 +29,11 @@ struct arguments {
 	uint64_t threads;
 };
 
-#define AT(member) .offset = offsetof(struct arguments, member)
 static const struct option_def check_options_table[] = {
-	{.name = "threads",
-	 .type = OPTION_COUNT,
-	 AT(threads),
-	 .value = "N",
-	 .min = 1,
-	 .max = 256,
-	 .places = OPTION_ARGV,
-	 .help = "work on so many threads (default: one for each processor)"},
-	{.name = "json",
-	 .type = OPTION_BOOL,
-	 AT(json),
-	 .places = OPTION_ARGV,
-	 .help = "print JSON"},
+	ROW_THREADS(offsetof(struct arguments, threads)),
+	ROW_JSON(offsetof(struct arguments, json)),
 	{0},
 };
-#undef AT
 
 struct display {
 	bool is_terminal;

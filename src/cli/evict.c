@@ -12,33 +12,19 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cache/cache.h"
+#include "cli/option-rows.h"
 #include "cli/select.h"
 
 struct evict {
 	bool is_dry_run, is_sure, is_json;
 };
 
-#define AT(member) .offset = offsetof(struct evict, member)
 static const struct option_def own_options[] = {
-	{.name = "dry-run",
-	 .type = OPTION_BOOL,
-	 AT(is_dry_run),
-	 .places = OPTION_ARGV,
-	 .help = "say what would be removed"},
-	{.name = "yes",
-	 .letter = 'y',
-	 .type = OPTION_BOOL,
-	 AT(is_sure),
-	 .places = OPTION_ARGV,
-	 .help = "do not ask (it asks only on a terminal)"},
-	{.name = "json",
-	 .type = OPTION_BOOL,
-	 AT(is_json),
-	 .places = OPTION_ARGV,
-	 .help = "print JSON"},
+	ROW_DRY_RUN(offsetof(struct evict, is_dry_run)),
+	ROW_YES(offsetof(struct evict, is_sure)),
+	ROW_JSON(offsetof(struct evict, is_json)),
 	{0},
 };
-#undef AT
 
 static void print_left(uint64_t blobs, uint64_t bytes, const char *why)
 {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/mirror-command.h"
+#include "cli/option-rows.h"
 #include "publish/publish.h"
 
 #define DAY_S UINT64_C(86400)
@@ -41,28 +42,15 @@ static const struct option_def gc_options_table[] = {
 	 .max = 36500,
 	 .places = OPTION_ARGV,
 	 .help = "spare files younger than this: of a publish to be resumed"},
-	{.name = "dry-run",
-	 .type = OPTION_BOOL,
-	 AT(is_dry_run),
-	 .places = OPTION_ARGV,
-	 .help = "say what would be removed"},
+	ROW_DRY_RUN(offsetof(struct arguments, is_dry_run)),
 	{.name = "verbose",
 	 .letter = 'v',
 	 .type = OPTION_BOOL,
 	 AT(is_verbose),
 	 .places = OPTION_ARGV,
 	 .help = "name every file"},
-	{.name = "yes",
-	 .letter = 'y',
-	 .type = OPTION_BOOL,
-	 AT(is_sure),
-	 .places = OPTION_ARGV,
-	 .help = "do not ask (it asks only on a terminal)"},
-	{.name = "json",
-	 .type = OPTION_BOOL,
-	 AT(json),
-	 .places = OPTION_ARGV,
-	 .help = "print JSON"},
+	ROW_YES(offsetof(struct arguments, is_sure)),
+	ROW_JSON(offsetof(struct arguments, json)),
 	{0},
 };
 #undef AT

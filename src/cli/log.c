@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/mirror-command.h"
+#include "cli/option-rows.h"
 #include "publish/publish.h"
 
 struct line {
@@ -162,10 +163,7 @@ static int show_log(const char *mirror, const char *name, bool json)
 int cmd_log(int argc, char **argv)
 {
 	static const struct option_def log_options[] = {
-		{.name = "json",
-		 .type = OPTION_BOOL,
-		 .places = OPTION_ARGV,
-		 .help = "print JSON"},
+		ROW_JSON(0),
 		{0},
 	};
 	bool json = false;

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/option-rows.h"
 #include "format/catalog.h"
 
 /* Deeper than any catalog may be: paths are printed, not recursed into blindly.
@@ -36,11 +37,7 @@ static const struct option_def own_options[] = {
 	 .places = OPTION_ARGV,
 	 .offset = offsetof(struct ls, is_recursive),
 	 .help = "also what is below, with paths"},
-	{.name = "json",
-	 .type = OPTION_BOOL,
-	 .places = OPTION_ARGV,
-	 .offset = offsetof(struct ls, is_json),
-	 .help = "print JSON"},
+	ROW_JSON(offsetof(struct ls, is_json)),
 	{0},
 };
 

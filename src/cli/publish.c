@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/mirror-command.h"
+#include "cli/option-rows.h"
 #include "publish/publish.h"
 
 /* Without a terminal: a line so often, and none for a short run. */
@@ -33,13 +34,7 @@ static const struct option_def publish_options[] = {
 	 .value = "NAME",
 	 .places = OPTION_ARGV,
 	 .help = "the dataset's name (default: the last part of TREE)"},
-	{.name = "key",
-	 .letter = 'k',
-	 .type = OPTION_STRING,
-	 AT(key),
-	 .value = "FILE",
-	 .places = OPTION_ARGV,
-	 .help = "sign with this secret key, made by larder keygen"},
+	ROW_SIGNING_KEY(offsetof(struct arguments, key)),
 	{.name = "tag",
 	 .type = OPTION_STRING,
 	 AT(tag),
@@ -61,14 +56,7 @@ static const struct option_def publish_options[] = {
 	 .value = "PATTERN",
 	 .places = OPTION_ARGV,
 	 .help = "leave out names, or with a slash paths, that match; may be repeated"},
-	{.name = "threads",
-	 .type = OPTION_COUNT,
-	 AT(threads),
-	 .value = "N",
-	 .min = 1,
-	 .max = 256,
-	 .places = OPTION_ARGV,
-	 .help = "work on so many threads (default: one for each processor)"},
+	ROW_THREADS(offsetof(struct arguments, threads)),
 	{.name = "expires",
 	 .type = OPTION_DURATION,
 	 AT(expires_ms),
@@ -95,11 +83,7 @@ static const struct option_def publish_options[] = {
 	 AT(is_dry_run),
 	 .places = OPTION_ARGV,
 	 .help = "read everything, write nothing"},
-	{.name = "json",
-	 .type = OPTION_BOOL,
-	 AT(json),
-	 .places = OPTION_ARGV,
-	 .help = "print the result as JSON"},
+	ROW_JSON(offsetof(struct arguments, json)),
 	{0},
 };
 #undef AT

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/mirror-command.h"
+#include "cli/option-rows.h"
 #include "publish/publish.h"
 
 struct arguments {
@@ -19,13 +20,7 @@ struct arguments {
 
 #define AT(member) .offset = offsetof(struct arguments, member)
 static const struct option_def rollback_options[] = {
-	{.name = "key",
-	 .letter = 'k',
-	 .type = OPTION_STRING,
-	 AT(key),
-	 .value = "FILE",
-	 .places = OPTION_ARGV,
-	 .help = "sign with this secret key"},
+	ROW_SIGNING_KEY(offsetof(struct arguments, key)),
 	{.name = "force",
 	 .type = OPTION_BOOL,
 	 AT(is_forced),

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/option-rows.h"
 #include "mount/mount.h"
 
 struct shown {
@@ -30,11 +31,7 @@ struct status {
 };
 
 static const struct option_def own_options[] = {
-	{.name = "json",
-	 .type = OPTION_BOOL,
-	 .places = OPTION_ARGV,
-	 .offset = offsetof(struct status, is_json),
-	 .help = "print JSON"},
+	ROW_JSON(offsetof(struct status, is_json)),
 	{0},
 };
 
