@@ -389,9 +389,8 @@ int mount_run(const struct mount_options *options,
 	raise_descriptor_limit();
 	fuse_set_log_func(on_fuse_log);
 	waiter_init(&opening.waiter, on_opening_wake);
-	int r = passthrough_init(&passthrough, !options->nopassthrough, err);
-	if (r == 0)
-		r = parking_init(&fs.parking, err);
+	passthrough_init(&passthrough, !options->nopassthrough);
+	int r = parking_init(&fs.parking, err);
 	if (r == 0)
 		r = tree_init(&fs.tree, err);
 	if (r == 0)

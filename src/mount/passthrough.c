@@ -74,15 +74,19 @@ _Static_assert(sizeof(struct abi_init_out) == PASSTHROUGH_ROOM, "uapi");
 
 /* ---- on or off */
 
-int passthrough_init(struct passthrough *passthrough, bool is_wanted,
-		     struct err *err)
+void passthrough_init(struct passthrough *passthrough, bool is_wanted)
 {
+	struct err err = {0};
+
 	*passthrough = (struct passthrough){.fd = -1};
 	pthread_mutex_init(&passthrough->lock, NULL);
 	snprintf(passthrough->why, sizeof(passthrough->why), "%s",
 		 is_wanted ? "this kernel has no passthrough" :
 			     "nopassthrough");
-	return is_wanted ? opened_new(&passthrough->opened, err) : 0;
+	/* a limit on the size of files, perhaps */
+	if (is_wanted && opened_new(&passthrough->opened, &err) < 0)
+		snprintf(passthrough->why, sizeof(passthrough->why), "%.*s",
+			 (int)sizeof(passthrough->why) - 1, err.text);
 }
 
 /* The kernel forgets the ids with the session. */

@@ -26,8 +26,7 @@ struct passthrough {
 	char why[PASSTHROUGH_TEXT]; /* it is off */
 };
 
-int passthrough_init(struct passthrough *passthrough, bool is_wanted,
-		     struct err *err);
+void passthrough_init(struct passthrough *passthrough, bool is_wanted);
 void passthrough_release(struct passthrough *passthrough);
 
 /* Our part of INIT, one or the other by the version of libfuse: before the
