@@ -146,6 +146,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/fetch/pace.c \
 	%D%/fetch/pace.h \
 	%D%/fetch/retry.c \
+	%D%/fetch/s3-keys.c \
+	%D%/fetch/s3.c \
+	%D%/fetch/s3.h \
 	%D%/fetch/spool.c \
 	%D%/fetch/spool.h \
 	%D%/fetch/transfer.c \

@@ -12,7 +12,7 @@
 # those processes carry LARDER_TEST=$T in their environment, no others are
 # touched. Exit codes: 0 passed, 77 skipped, anything else failed.
 #
-# REQUIRE=fuse,root,net,nginx turns a skip for one of these into a failure.
+# REQUIRE=fuse,root,net,nginx,moto turns a skip for one of these into a failure.
 # KEEP=1 leaves $T behind.
 
 set -euo pipefail
@@ -149,7 +149,9 @@ ln -s "$top_builddir/larder" "$T/bin/mount.larder"
 : > "$T/larder.conf"
 export PATH="$T/bin:$PATH:/usr/sbin:/sbin" HOME="$T/home"
 export LC_ALL=C.UTF-8 TZ=UTC
-unset ${!HF_*} ${!HUGGING*} LARDER_CONF NOTIFY_SOCKET http_proxy https_proxy all_proxy no_proxy
+unset ${!HF_*} ${!HUGGING*} ${!AWS_*} LARDER_CONF NOTIFY_SOCKET
+unset http_proxy https_proxy all_proxy no_proxy
+unset HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
 for lib_variable in ASAN UBSAN LSAN TSAN; do
 	declare -x "${lib_variable}_OPTIONS=$(
 		eval "echo \"\${${lib_variable}_OPTIONS-}\""):log_path=$T/sanitizer"
@@ -168,8 +170,8 @@ missing() {
 	esac
 }
 
-# requires WORD...: fuse, root, net, clients (of the Hugging Face Hub, as
-# contrib/install-packages puts them into $hub_clients), or a command.
+# requires WORD...: fuse, root, net, clients (of the Hugging Face Hub), moto (an
+# S3 server), or a command. contrib/install-packages puts both into $hub_clients.
 requires() {
 	local word
 	for word in "$@"; do
@@ -189,6 +191,10 @@ requires() {
 		clients)
 			[ -e "$hub_clients/complete" ] || missing clients \
 				"no Hub clients: contrib/install-packages check" ;;
+		moto)
+			[ -e "$hub_clients/s3/complete" ] ||
+				missing moto \
+				"no S3 server: contrib/install-packages check" ;;
 		*)
 			command -v "$word" > /dev/null ||
 				missing "$word" "no $word" ;;
@@ -339,6 +345,27 @@ start_hub() {
 hub_control() {
 	curl -sS --fail-with-body --noproxy '*' "$hub_url/_/$1" -d "$2" ||
 		fail "hub: $1 $2"
+}
+
+# start_s3 [OPTION...]: an S3 server that checks signatures
+# (tests/s3-server.py) and knows the keys "test-id:test/secret+key". Sets
+# s3_endpoint and s3_log ("GET /bucket/key 200 test-id bytes=0-99").
+start_s3() {
+	local prefix
+	prefix=$(mktemp -d "$T/s3.XXXXXX")
+	"$hub_clients/s3/bin/python" "$top_srcdir/tests/s3-server.py" \
+		--port-file "$prefix/port" --log "$prefix/log" \
+		--keys test-id:test/secret+key "$@" &
+	s3_log=$prefix/log
+	wait_for 60 test -s "$prefix/port"
+	s3_endpoint=http://127.0.0.1:$(cat "$prefix/port")
+}
+
+# s3_keys FILE [ID [SECRET [TOKEN]]]: as of AWS.
+s3_keys() {
+	printf '[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n' \
+		"${2:-test-id}" "${3:-test/secret+key}" > "$1"
+	[ -z "${4-}" ] || printf 'aws_session_token=%s\n' "$4" >> "$1"
 }
 
 # The key that publish_tree signs with and mount_dataset trusts.

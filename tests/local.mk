@@ -51,6 +51,7 @@ unit_tests = \
 	%D%/unit/test-readahead \
 	%D%/unit/test-recipe \
 	%D%/unit/test-retry \
+	%D%/unit/test-s3 \
 	%D%/unit/test-select \
 	%D%/unit/test-source \
 	%D%/unit/test-text \
@@ -155,6 +156,8 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-warns-of-other-keys.sh \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \
+	%D%/test-s3-errors-say-what-to-do.sh \
+	%D%/test-s3-mirrors-are-read.sh \
 	%D%/test-servers-without-ranges.sh \
 	%D%/test-session-on-a-descriptor.sh \
 	%D%/test-silent-mirror-is-bounded.sh \
@@ -184,6 +187,8 @@ EXTRA_DIST += \
 	%D%/lib.sh \
 	%D%/make-tree.py \
 	%D%/run-test \
+	%D%/s3-requirements.txt \
+	%D%/s3-server.py \
 	%D%/traffic.sh \
 	$(NULL)
 

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/vec.h"
 #include "dataset/dataset.h"
+#include "source/source.h"
 
 /* Exit codes of every command. */
 #define CLI_DONE 0
@@ -45,6 +46,13 @@ int cli_usage(const char *command, const char *format, ...) /* CLI_USAGE */
 /* ---- what the commands that touch a cache or a source have in common */
 #define CLI_CONFIG "/etc/larder/larder.conf"
 
+/* What s3:// URLs leave open. */
+struct cli_s3 {
+	char *endpoint, *region, *credentials, *profile;
+	int path_style; /* enum s3_path_style */
+};
+extern const struct option_def cli_s3_options[];
+
 struct settings {
 	/* command line only */
 	char *config;
@@ -58,6 +66,7 @@ struct settings {
 	int expired; /* 0 serve, 1 refuse */
 	uint64_t timeout_ms, refresh_ms, buffer_bytes;
 	char *proxy, *ca;
+	struct cli_s3 s3;
 	/* of mounts */
 	bool allow_other, allow_root, noexec, nopassthrough, default_permissions, remount;
 	uint64_t uid, gid, read_ahead_bytes, max_read, ignored;
@@ -73,6 +82,8 @@ struct cli_dataset {
 	char *remote_name, *tag;
 	bool insecure;
 	int expired;
+	struct cli_s3 s3;
+	struct origin_options origin; /* of cli_dataset_options */
 };
 
 struct cli {

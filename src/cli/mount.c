@@ -101,12 +101,13 @@ static int add_dataset(struct request *request, struct cli_dataset *dataset,
 		guard(request, "mirror", added->options.mirrors[i]);
 	for (size_t i = 0; i < added->options.key_count; i++)
 		guard(request, "key file", added->options.key_files[i]);
+	guard(request, "credentials", dataset->origin.s3_credentials);
 	return 0;
 }
 
 static size_t guards_needed(const struct cli *cli)
 {
-	size_t count = 3 + 2 * cli->settings.keys.count;
+	size_t count = 3 + cli->datasets.count + 2 * cli->settings.keys.count;
 
 	for (size_t i = 0; i < cli->datasets.count; i++) {
 		const struct cli_dataset *dataset = cli->datasets.items[i];

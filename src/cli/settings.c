@@ -24,7 +24,44 @@
 #define SECTIONS_MAX 65536 /* a loop in a generator */
 
 static const char *const expired_choices[] = {"serve", "refuse", NULL};
+static const char *const path_style_choices[] = {"auto", "yes", "no", NULL};
 
+#define AT(member) .offset = offsetof(struct cli_s3, member)
+
+/* In commands and sections alike. */
+const struct option_def cli_s3_options[] = {
+	{.name = "s3-endpoint",
+	 .type = OPTION_STRING,
+	 AT(endpoint),
+	 .value = "URL",
+	 .help = "server of s3:// (default: AWS_ENDPOINT_URL, or Amazon's)"},
+	{.name = "s3-region",
+	 .type = OPTION_STRING,
+	 AT(region),
+	 .value = "NAME",
+	 .help = "region of s3:// (default: AWS_REGION, or us-east-1)"},
+	{.name = "s3-path-style",
+	 .type = OPTION_CHOICE,
+	 AT(path_style),
+	 .choices = path_style_choices,
+	 .value = "WHEN",
+	 .default_text = "auto",
+	 .help = "the bucket is a part of the path, not of the host's name"},
+	{.name = "s3-credentials",
+	 .type = OPTION_STRING,
+	 AT(credentials),
+	 .value = "FILE",
+	 .help = "keys of s3://, as of AWS, or 'none' (default: environment, "
+		 "~/.aws/credentials)"},
+	{.name = "s3-profile",
+	 .type = OPTION_STRING,
+	 AT(profile),
+	 .value = "NAME",
+	 .help = "section of that file (default: AWS_PROFILE, or 'default')"},
+	{0},
+};
+
+#undef AT
 #define AT(member) .offset = offsetof(struct settings, member)
 
 static const struct option_def general_options[] = {
@@ -311,7 +348,9 @@ struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name,
 	options_init(&dataset->options);
 	dataset->name = strdup(name);
 	if (!dataset->name ||
-	    options_add(&dataset->options, section_options, dataset, err) < 0)
+	    options_add(&dataset->options, section_options, dataset, err) < 0 ||
+	    options_add(&dataset->options, cli_s3_options, &dataset->s3, err) <
+		    0)
 		return NULL;
 	return dataset;
 }
@@ -435,6 +474,9 @@ static int add_options(struct cli *cli, const struct cli_command *command,
 	if (r == 0)
 		r = options_add(&cli->options, node_options_table,
 				&cli->settings, err);
+	if (r == 0)
+		r = options_add(&cli->options, cli_s3_options,
+				&cli->settings.s3, err);
 	if (r == 0)
 		r = options_add(&cli->options, of_mounts, &cli->settings, err);
 	return r;

@@ -158,18 +158,40 @@ static const char *const *absolute_list(struct cli *cli,
 	return paths;
 }
 
+/* A section's word counts before the general one. */
+static void set_origin(struct cli *cli, struct cli_dataset *dataset)
+{
+	const struct cli_s3 *own = &dataset->s3, *all = &cli->settings.s3;
+	const char *file = own->credentials ?: all->credentials;
+
+	dataset->origin = (struct origin_options){
+		.s3_endpoint = own->endpoint ?: all->endpoint,
+		.s3_region = own->region ?: all->region,
+		.s3_credentials = file && strcmp(file, "none") ?
+					  cli_absolute(cli, file) :
+					  file,
+		.s3_profile = own->profile ?: all->profile,
+		.s3_path_style = (enum s3_path_style)(
+			options_is_set(&dataset->options, "s3-path-style") ?
+				own->path_style :
+				all->path_style),
+	};
+}
+
 int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 			struct dataset_options *ret, struct err *err)
 {
 	const struct option_list *keys =
 		dataset->keys.count ? &dataset->keys : &cli->settings.keys;
 
+	set_origin(cli, dataset);
 	*ret = (struct dataset_options){
 		.name = dataset->name,
 		.remote_name = dataset->remote_name,
 		.tag = dataset->tag,
 		.mirrors = absolute_list(cli, &dataset->mirrors),
 		.mirror_count = dataset->mirrors.count,
+		.origin = &dataset->origin,
 		.key_files = absolute_list(cli, keys),
 		.key_count = keys->count,
 		.insecure = options_is_set(&dataset->options, "insecure") ?

@@ -80,8 +80,8 @@ static int open_mirrors(struct dataset *dataset,
 		struct mirror *mirror = &dataset->mirrors[i];
 		const char *url = options->mirrors[i];
 
-		r = origin_open(dataset->node->fetcher, url, &mirror->origin,
-				err);
+		r = origin_open_with(dataset->node->fetcher, url,
+				     options->origin, &mirror->origin, err);
 		if (r < 0)
 			break;
 		dataset->mirror_count++;

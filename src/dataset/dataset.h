@@ -70,12 +70,15 @@ struct cache *node_cache(struct node *node);
  * caller closes it. -ENOENT without a cache. */
 int node_probe_fd(struct node *node);
 
+struct origin_options; /* fetch/fetch.h */
+
 struct dataset_options {
 	const char *name;	    /* as shown to users */
 	const char *remote_name;    /* on the mirror; NULL: name */
 	const char *tag;	    /* NULL: current head */
 	const char *const *mirrors; /* tried in order */
 	size_t mirror_count;
+	const struct origin_options *origin; /* of those; NULL: defaults */
 	const char *const *key_files; /* trusted public keys */
 	size_t key_count;
 	bool insecure; /* accept an unsigned mirror */

@@ -136,6 +136,8 @@ static void read_field(struct answer *answer, const char *line, size_t name_len,
 			answer->is_encoded = true;
 	} else if (name_is(line, name_len, "etag")) {
 		keep_text(answer->etag, sizeof(answer->etag), value, len);
+	} else if (name_is(line, name_len, "x-amz-bucket-region")) {
+		keep_text(answer->region, sizeof(answer->region), value, len);
 	} else if (name_is(line, name_len, "location")) {
 		keep_text(answer->location, sizeof(answer->location), value,
 			  len);

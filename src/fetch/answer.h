@@ -35,6 +35,7 @@ struct answer {
 	uint64_t length;
 	size_t header_bytes;
 	char etag[128];
+	char region[64]; /* S3: where the bucket is */
 	char location[ANSWER_LOCATION_MAX];
 };
 

@@ -31,6 +31,11 @@
 #define CUT_BYTES_MAX (UINT64_C(64) << 20)
 /* libcurl's largest; fewer system calls for long ranges. */
 #define RECEIVE_BYTES (512L << 10)
+/* Errors of S3 are shorter. */
+#define REASON_BYTES_MAX 8192u
+/* SHA-256 of nothing. */
+#define EMPTY_SHA256                                                           \
+	"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 /* ---- what an answer is worth */
 
@@ -166,6 +171,15 @@ static bool is_enough(const struct exchange *exchange)
 	return judgement->body_max - exchange->received > DRAIN_BYTES_MAX;
 }
 
+static void keep_reason(struct exchange *exchange, const char *data, size_t len)
+{
+	size_t room = REASON_BYTES_MAX - exchange->reason.len;
+
+	if (exchange->job->origin->s3)
+		(void)buf_append(&exchange->reason, data,
+				 len < room ? len : room);
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct exchange *exchange = arg;
@@ -177,6 +191,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 		exchange_fail(exchange, FETCH_WRONG,
 			      "an answer without a header");
 	if (exchange->has_failed || exchange->judgement.action != ANSWER_TAKE) {
+		keep_reason(exchange, data, len);
 		exchange->received += len;
 		return exchange->received > DRAIN_BYTES_MAX ? 0 : len;
 	}
@@ -324,9 +339,10 @@ static int add_header(struct exchange *exchange, const char *name,
 		      const char *value)
 {
 	struct curl_slist *longer;
-	char line[256];
+	_cleanup_free_ char *line = NULL;
 
-	snprintf(line, sizeof(line), "%s: %s", name, value);
+	if (asprintf(&line, "%s: %s", name, value) < 0)
+		return -ENOMEM;
 	longer = curl_slist_append(exchange->headers, line);
 	if (!longer)
 		return -ENOMEM;
@@ -337,11 +353,21 @@ static int add_header(struct exchange *exchange, const char *name,
 static int add_headers(struct exchange *exchange)
 {
 	const struct job *job = exchange->job;
-	int r = add_header(exchange, "Accept-Encoding", "identity");
+	const struct s3 *s3 = job->origin->s3;
+	int r = 0;
 
+	/* Headers given here are signed: what proxies change is not among
+	 * them for S3. */
+	if (!s3)
+		r = add_header(exchange, "Accept-Encoding", "identity");
+	if (s3 && s3->keys.id[0])
+		r = add_header(exchange, "x-amz-content-sha256", EMPTY_SHA256);
+	if (r == 0 && s3 && s3->keys.token[0])
+		r = add_header(exchange, "x-amz-security-token",
+			       s3->keys.token);
 	if (r == 0 && job->request->no_cache)
 		r = add_header(exchange, "Cache-Control", "no-cache");
-	if (r == 0 && job->request->no_cache)
+	if (r == 0 && job->request->no_cache && !s3)
 		r = add_header(exchange, "Pragma", "no-cache");
 	if (r == 0 && job->if_none_match)
 		r = add_header(exchange, "If-None-Match", job->if_none_match);
@@ -395,6 +421,17 @@ static void set_request(struct exchange *exchange)
 	curl_easy_setopt(exchange->easy, CURLOPT_RANGE, range);
 }
 
+static void set_signature(struct exchange *exchange, const struct s3 *s3)
+{
+	CURL *easy = exchange->easy;
+
+	if (!s3->keys.id[0])
+		return;
+	curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, s3->signature);
+	curl_easy_setopt(easy, CURLOPT_USERNAME, s3->keys.id);
+	curl_easy_setopt(easy, CURLOPT_PASSWORD, s3->keys.secret);
+}
+
 /* What depends on the URL: again after each redirect. */
 static int ask(struct exchange *exchange)
 {
@@ -412,10 +449,12 @@ static int ask(struct exchange *exchange)
 			 !strncmp(exchange->url, "https:", 6) ? 1L : 0L);
 	curl_easy_setopt(easy, CURLOPT_USERNAME, may ? base->user : NULL);
 	curl_easy_setopt(easy, CURLOPT_PASSWORD, may ? base->password : NULL);
+	if (exchange->job->origin->s3)
+		set_signature(exchange, exchange->job->origin->s3);
 	return curl_multi_add_handle(fetcher->multi, easy) ? -ENOMEM : 0;
 }
 
-int exchange_begin(struct exchange *exchange, struct job *job)
+int exchange_begin(struct exchange *exchange, struct job *job, struct err *err)
 {
 	int r;
 
@@ -423,9 +462,15 @@ int exchange_begin(struct exchange *exchange, struct job *job)
 	exchange->may_authenticate = true;
 	job->exchange = exchange;
 	job->run_ms = now_ms();
+	buf_init(&exchange->reason, REASON_BYTES_MAX);
 	exchange->url = url_join(&job->origin->url, job->path);
 	if (!exchange->url)
 		return -ENOMEM;
+	if (job->origin->s3) {
+		r = s3_keys_refresh(job->origin->s3, job->run_ms, err);
+		if (r < 0)
+			return r;
+	}
 	r = add_headers(exchange);
 	if (r < 0)
 		return r;
@@ -529,13 +574,30 @@ static void check_complete(struct exchange *exchange)
 			      "body shorter than promised");
 }
 
+/* Answers of S3 that are no success: its own words say more. Redirects lead
+ * to other regions, whose signatures are others: they are not followed. */
+static void judge_s3(struct exchange *exchange)
+{
+	const struct answer *answer = &exchange->answer;
+
+	if (!exchange->job->origin->s3 || !exchange->is_judged ||
+	    answer->status < 300 || answer->status == 304)
+		return;
+	s3_judge(exchange->job->origin->s3, answer->status, answer->region,
+		 (const char *)exchange->reason.data, exchange->reason.len,
+		 &exchange->class, &exchange->err);
+	exchange->has_failed = true;
+}
+
 bool exchange_ended(struct exchange *exchange, CURLcode code)
 {
-	bool is_redirect = exchange->is_judged && !exchange->has_failed &&
-			   exchange->judgement.action == ANSWER_REDIRECT;
+	bool is_redirect;
 
 	if (!exchange->job)
 		return true;
+	judge_s3(exchange);
+	is_redirect = exchange->is_judged && !exchange->has_failed &&
+		      exchange->judgement.action == ANSWER_REDIRECT;
 	/* A redirect counts even if its useless body was cut off. */
 	if (is_redirect) {
 		if (follow(exchange) == 0)
@@ -576,6 +638,7 @@ void exchange_clear(struct exchange *exchange)
 	curl_easy_reset(easy);
 	curl_slist_free_all(exchange->headers);
 	buf_release(&exchange->body);
+	buf_release(&exchange->reason);
 	free(exchange->url);
 	*exchange = (struct exchange){.easy = easy};
 	list_init(&exchange->list);
@@ -586,6 +649,7 @@ void exchange_free(struct exchange *exchange)
 	curl_easy_cleanup(exchange->easy);
 	curl_slist_free_all(exchange->headers);
 	buf_release(&exchange->body);
+	buf_release(&exchange->reason);
 	free(exchange->url);
 	free(exchange);
 }

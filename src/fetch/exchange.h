@@ -25,6 +25,7 @@ struct exchange {
 	struct err err;
 	uint64_t received; /* bytes of the body, wanted or not */
 	struct buf body;   /* the wanted ones */
+	struct buf reason; /* S3: the start of an answer that failed */
 	bool has_grown;
 };
 
@@ -33,8 +34,10 @@ struct exchange *exchange_new(void); /* NULL on ENOMEM */
 void exchange_free(struct exchange *exchange);
 void exchange_clear(struct exchange *exchange);
 
-/* Ask; into the multi handle. -ENOMEM. */
-int exchange_begin(struct exchange *exchange, struct job *job);
+/* Ask; into the multi handle. -ENOMEM, or -EACCES with err for want of
+ * keys. */
+int exchange_begin(struct exchange *exchange, struct job *job,
+		   struct err *err);
 /* The first failure counts. */
 void exchange_fail(struct exchange *exchange, enum fetch_class class,
 		   const char *text);

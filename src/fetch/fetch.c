@@ -152,7 +152,8 @@ static bool same_text(const char *a, const char *b)
 }
 
 static struct origin *origin_find(struct fetcher *fetcher,
-				  const struct url_base *url)
+				  const struct url_base *url,
+				  const struct s3 *s3)
 {
 	struct list *item;
 
@@ -162,6 +163,7 @@ static struct origin *origin_find(struct fetcher *fetcher,
 
 		if (origin->url.is_local == url->is_local &&
 		    !strcmp(origin->url.base, url->base) &&
+		    s3_equal(origin->s3, s3) &&
 		    same_text(origin->url.user, url->user) &&
 		    same_text(origin->url.password, url->password))
 			return origin;
@@ -173,28 +175,32 @@ static void origin_free(struct origin *origin)
 {
 	spools_release(origin);
 	url_base_release(&origin->url);
+	s3_free(origin->s3);
 	pthread_mutex_destroy(&origin->lock);
 	free(origin->name);
 	free(origin);
 }
 
-/* Takes over what url holds. */
-static struct origin *origin_new(struct fetcher *fetcher, struct url_base *url)
+/* Takes over what url holds, and s3. text is what people know it by. */
+static struct origin *origin_new(struct fetcher *fetcher, struct url_base *url,
+				 struct s3 *s3, const char *text)
 {
 	struct origin *origin = calloc(1, sizeof(*origin));
 
 	if (!origin) {
 		url_base_release(url);
+		s3_free(s3);
 		return NULL;
 	}
 	origin->fetcher = fetcher;
 	origin->url = *url;
+	origin->s3 = s3;
 	origin->references = 1;
 	for (int i = 0; i < FETCH_PRIORITIES; i++)
 		list_init(&origin->queues[i]);
 	list_init(&origin->spools);
 	pthread_mutex_init(&origin->lock, NULL);
-	origin->name = url_redact(url->base);
+	origin->name = s3 ? strdup(text) : url_redact(url->base);
 	if (!origin->name) {
 		origin_free(origin);
 		return NULL;
@@ -205,20 +211,32 @@ static struct origin *origin_new(struct fetcher *fetcher, struct url_base *url)
 int origin_open(struct fetcher *fetcher, const char *url, struct origin **ret,
 		struct err *err)
 {
+	return origin_open_with(fetcher, url, NULL, ret, err);
+}
+
+int origin_open_with(struct fetcher *fetcher, const char *url,
+		     const struct origin_options *options, struct origin **ret,
+		     struct err *err)
+{
 	struct url_base base;
+	struct s3 *s3 = NULL;
 	struct origin *origin;
 	int r;
 
-	r = url_base_parse(url, &base, err);
+	if (url_is_s3(url))
+		r = s3_parse(url, options, &base, &s3, err);
+	else
+		r = url_base_parse(url, &base, err);
 	if (r < 0)
 		return r;
 	scoped_lock(&fetcher->lock);
-	origin = origin_find(fetcher, &base);
+	origin = origin_find(fetcher, &base, s3);
 	if (origin) {
 		origin->references++;
 		url_base_release(&base);
+		s3_free(s3);
 	} else {
-		origin = origin_new(fetcher, &base);
+		origin = origin_new(fetcher, &base, s3, url);
 		if (!origin)
 			return err_set(err, ENOMEM, "out of memory");
 		fetcher->references++;

@@ -39,10 +39,31 @@ int fetcher_open(const struct fetcher_options *options, struct fetcher **ret,
  * after. */
 void fetcher_close(struct fetcher *fetcher);
 
-/* An absolute or relative path, file:// or http(s):// URL. Counted; shared by
- * URL. Makes no request. */
+/*
+ * What an s3:// URL leaves open. NULL, "" and 0: what the environment says
+ * (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_PROFILE and their
+ * like), else Amazon's, us-east-1 and ~/.aws/credentials if it is there.
+ */
+enum s3_path_style {
+	S3_PATH_STYLE_AUTO, /* not at Amazon, or where the name needs it */
+	S3_PATH_STYLE_YES,  /* https://ENDPOINT/BUCKET */
+	S3_PATH_STYLE_NO,   /* https://BUCKET.ENDPOINT */
+};
+struct origin_options {
+	const char *s3_endpoint;
+	const char *s3_region;
+	const char *s3_credentials; /* a file, or "none": no keys */
+	const char *s3_profile;	    /* in that file */
+	enum s3_path_style s3_path_style;
+};
+
+/* An absolute or relative path, file://, http(s):// or s3:// URL. Counted;
+ * shared by URL. Makes no request. */
 int origin_open(struct fetcher *fetcher, const char *url, struct origin **ret,
 		struct err *err);
+int origin_open_with(struct fetcher *fetcher, const char *url,
+		     const struct origin_options *options, struct origin **ret,
+		     struct err *err);
 /* Requests under way keep it alive by themselves. */
 void origin_close(struct origin *origin);
 /* For people: no secrets, no query. */

@@ -9,6 +9,7 @@
 #include "fetch/answer.h"
 #include "fetch/fetch.h"
 #include "fetch/pace.h"
+#include "fetch/s3.h"
 #include "fetch/url.h"
 
 /* Circular list with a head; an element that is in no list points at itself. */
@@ -110,6 +111,7 @@ struct job {
 struct origin {
 	struct fetcher *fetcher; /* counted */
 	struct url_base url;
+	struct s3 *s3; /* NULL: none. Its keys are the transfer thread's */
 	char *name;
 	/* Guarded by the fetcher's lock. */
 	struct list all; /* fetcher->origins */

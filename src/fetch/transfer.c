@@ -51,8 +51,9 @@ static void rest_exchange(struct fetcher *fetcher, struct exchange *exchange)
 
 static void start(struct fetcher *fetcher, struct job *job)
 {
-	static const struct err no_memory = {"out of memory"};
+	struct err err = {"out of memory"};
 	struct exchange *exchange;
+	int r = -ENOMEM;
 
 	if (job->spool) {
 		spool_join(job);
@@ -61,11 +62,12 @@ static void start(struct fetcher *fetcher, struct job *job)
 	exchange = take_exchange(fetcher);
 	if (exchange) {
 		list_add(&fetcher->exchanges, &exchange->list);
-		if (exchange_begin(exchange, job) == 0)
+		r = exchange_begin(exchange, job, &err);
+		if (r == 0)
 			return;
 		rest_exchange(fetcher, exchange);
 	}
-	job_finish(job, FETCH_LOCAL, &no_memory);
+	job_finish(job, r == -EACCES ? FETCH_REFUSED : FETCH_LOCAL, &err);
 }
 
 /* Give the answer to the request and the exchange back. */

@@ -153,6 +153,11 @@ static size_t scheme_len(const char *text)
 	return len > 0 && !strncmp(text + len, "://", 3) ? len : 0;
 }
 
+bool url_is_s3(const char *text)
+{
+	return scheme_len(text) == 2 && !strncasecmp(text, "s3", 2);
+}
+
 int url_base_parse(const char *text, struct url_base *ret, struct err *err)
 {
 	struct url_base base = {0};
@@ -166,14 +171,13 @@ int url_base_parse(const char *text, struct url_base *ret, struct err *err)
 	else if ((len == 4 && !strncasecmp(text, "http", 4)) ||
 		 (len == 5 && !strncasecmp(text, "https", 5)))
 		r = parse_http(text, &base, err);
-	else if ((len == 2 && !strncasecmp(text, "s3", 2)) ||
-		 (len == 2 && !strncasecmp(text, "hf", 2)))
+	else if (len == 2 && !strncasecmp(text, "hf", 2))
 		r = err_set(err, ENOTSUP, "%.*s:// is not supported yet",
 			    (int)len, text);
 	else
 		r = err_set(err, EINVAL,
 			    "unknown scheme '%.*s' (use a path, "
-			    "file://, http:// or https://)",
+			    "file://, http://, https:// or s3://)",
 			    (int)len, text);
 	if (r < 0) {
 		url_base_release(&base);

@@ -16,8 +16,11 @@ struct url_base {
 	char *password;
 };
 
+bool url_is_s3(const char *text);
+
 /* An absolute or relative path, file://, http:// or https://. -EINVAL for
- * what can never work, -ENOTSUP for schemes of later versions. */
+ * what can never work, -ENOTSUP for schemes of later versions. s3:// is
+ * s3_parse's. */
 int url_base_parse(const char *text, struct url_base *ret, struct err *err);
 void url_base_release(struct url_base *base);
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "fetch/fetch.h" /* struct origin_options */
 #include "format/digest.h"
 
 /*

@@ -97,9 +97,6 @@ static void test_refused_bases(void **state)
 		assert_true(err.text[0]);
 	}
 	assert_int_equal(
-		url_base_parse("s3://b/p", &(struct url_base){0}, NULL),
-		-ENOTSUP);
-	assert_int_equal(
 		url_base_parse("hf://o/n", &(struct url_base){0}, NULL),
 		-ENOTSUP);
 }
