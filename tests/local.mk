@@ -126,6 +126,7 @@ dist_check_SCRIPTS += \
 	%D%/test-imitated-hub-satisfies-clients.sh \
 	%D%/test-index-fails-while-mounted.sh \
 	%D%/test-insertion-costs-little.sh \
+	%D%/test-killed-at-every-point.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
 	%D%/test-mount-helper-takes-every-word.sh \
@@ -213,9 +214,29 @@ AM_DEFAULT_SOURCE_EXT = .c
 # Tests use them; they are none.
 check_PROGRAMS += \
 	%D%/httpd \
+	%D%/larder-crash \
 	%D%/random-reads \
 	%D%/stamped \
 	$(NULL)
+
+# larder that dies at named points: every source that has some, once more.
+%C%_larder_crash_SOURCES = \
+	%D%/crash.c \
+	src/base/io.c \
+	src/cache/blobs.c \
+	src/cache/evictor.c \
+	src/cache/index-write.c \
+	src/cache/index.c \
+	src/cache/layout.c \
+	src/cache/recorder.c \
+	src/cache/sealer.c \
+	src/cache/units.c \
+	src/dataset/chunk-job.c \
+	src/dataset/chunk-verify.c \
+	src/main.c \
+	$(NULL)
+%C%_larder_crash_CPPFLAGS = $(AM_CPPFLAGS) -DCRASH_POINTS
+%C%_larder_crash_LDADD = $(CORE_LIBS)
 
 check_PROGRAMS += $(fuzz_targets)
 if !FUZZING
@@ -273,6 +294,17 @@ full_tests = \
 check-full: check-build
 	$(AM_V_at)LARDER_TEST_FULL=1 SCALE=100 TEST_TIMEOUT_SCALE=10 \
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(full_tests)'
+
+# What survives kills, power cuts and dead disks, at length.
+crash_tests = \
+	%D%/test-index-fails-while-mounted.sh \
+	%D%/test-killed-at-every-point.sh \
+	$(NULL)
+
+.PHONY: check-crash
+check-crash: check-build
+	$(AM_V_at)CRASH_ROUNDS=100 TEST_TIMEOUT_SCALE=10 \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(crash_tests)'
 
 # clang, valgrind, fuzzing, distcheck: an hour, before a release.
 .PHONY: check-all

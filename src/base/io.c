@@ -22,6 +22,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/io.h"
 
 /* How often a temporary name or a directory removed meanwhile is tried. */
@@ -325,10 +326,12 @@ int file_write(int dirfd, const char *path, const void *data, size_t len,
 	/* Network filesystems report a failed write only here. */
 	if (close(fd) < 0 && r == 0 && errno != EINTR)
 		r = -errno;
+	crash_point("file-written");
 	if (r == 0)
 		r = publish_temporary(parent_fd, temporary, name, (int)flags);
 	if (r < 0)
 		unlinkat(parent_fd, temporary, 0);
+	crash_point("file-published");
 	return r;
 }
 

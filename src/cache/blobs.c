@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/text.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
@@ -441,11 +442,13 @@ static int attach_new(struct cache_blob *blob)
 	fd = create_file(blob, path, segment_bytes);
 	if (fd < 0)
 		return fd;
+	crash_point("blob-created");
 	/* Nothing could ever tell that a file made without the index is
 	 * there: it lives as long as its descriptor. */
 	blob->is_unnamed = !cache_has_index(cache);
 	if (!blob->is_unnamed)
 		r = announce(blob, gen, segment_bytes);
+	crash_point("blob-announced");
 	if (r == 0)
 		r = attach_to(blob, gen, segment_bytes, fd);
 	if (r < 0 || blob->is_unnamed)
@@ -487,7 +490,9 @@ void blob_recorded(struct cache_blob *blob)
 	    !atomic_exchange(&blob->is_announced, false))
 		return;
 	blob_announcement_path(&blob->id, path);
+	crash_point("blob-recorded");
 	unlinkat(blob->cache->blobs.dirfd, path, 0);
+	crash_point("blob-unannounced");
 }
 
 /* ---- removing */
@@ -519,6 +524,7 @@ static int remove_file(int blobs_fd, const char *path, bool is_dry_run)
 		return r == -EAGAIN ? -EBUSY : r;
 	if (is_dry_run)
 		return 0;
+	crash_point("evict-locked");
 	return unlinkat(blobs_fd, path, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/err.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
@@ -85,7 +86,9 @@ static void forget(struct cache *cache, const struct evict_candidate *candidate)
 
 	blob_announcement_path(&candidate->id, path);
 	unlinkat(cache->blobs.dirfd, path, 0);
+	crash_point("evict-unlinked");
 	(void)recorder_add(&cache->recorder, &drop);
+	crash_point("evict-dropped");
 	atomic_fetch_add(&cache->blobs_evicted, 1);
 }
 
@@ -222,6 +225,7 @@ static bool evict_gated(struct cache *cache)
 	}
 	/* The next look at the total must see it. */
 	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
+	crash_point("evict-flushed");
 	free(candidates.items);
 	return freed >= excess;
 }

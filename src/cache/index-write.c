@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "cache/fault.h"
 #include "cache/index-private.h"
 
@@ -392,6 +393,7 @@ static int write_guarded(void *arg)
 
 	if (rc)
 		return rc;
+	crash_point("write-begun");
 	rc = used_load(batch, &used_before);
 	batch->used = used_before;
 	for (size_t i = 0; i < batch->count && rc == 0; i++)
@@ -400,6 +402,7 @@ static int write_guarded(void *arg)
 		rc = rows_flush(batch);
 	if (rc == 0 && batch->used != used_before)
 		rc = used_store(batch);
+	crash_point("write-applied");
 	if (rc == 0)
 		return mdb_txn_commit(batch->txn);
 	mdb_txn_abort(batch->txn);

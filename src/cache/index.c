@@ -23,6 +23,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/err.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
@@ -57,6 +58,7 @@ static int move_aside(struct index *index, int rc)
 		return -ENOMEM;
 	if (rename(index->path, aside) < 0)
 		return -errno;
+	crash_point("renew-moved");
 	log_warning("index damaged, moved aside: dir=%s kept=%s reason=%s",
 		    index->path, aside,
 		    rc == -EFAULT ? "it failed underneath" : mdb_strerror(rc));
@@ -138,6 +140,7 @@ static int open_tables(struct index *index, bool may_create)
 		value = (MDB_val){ sizeof(format), format };
 		rc = mdb_put(txn, index->meta, &key, &value, 0);
 	}
+	crash_point("open-tables");
 	if (!rc)
 		return mdb_txn_commit(txn);
 	mdb_txn_abort(txn);
@@ -182,6 +185,7 @@ static int open_environment(void *arg)
 	}
 	if (rc)
 		return rc;
+	crash_point("open-environment");
 	mdb_reader_check(index->env, &dead);
 	rc = open_tables(index, false);
 	if (rc == MDB_NOTFOUND && !index->must_exist)

@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/text.h"
@@ -148,6 +149,7 @@ static int populate(int dirfd)
 		       FILE_WRITE_EXCLUSIVE);
 	if (r < 0 && r != -EEXIST)
 		return r;
+	crash_point("layout-begun");
 	if (fstatat(dirfd, "CACHEDIR.TAG", &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		r = file_write(dirfd, "CACHEDIR.TAG", tag, sizeof(tag) - 1,
 			       0600, 0);

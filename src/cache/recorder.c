@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/text.h"
 #include "base/thread.h"
 #define LOG_MODULE "cache"
@@ -205,6 +206,7 @@ static void records_commit(struct recorder *recorder, struct record *records,
 		}
 		if (r == 0) {
 			r = write_index(recorder, count, &used);
+			crash_point("commit-written");
 			if (r != -EFAULT)
 				gate_leave(cache->gate_fd, GATE_WRITER);
 		}
@@ -213,6 +215,7 @@ static void records_commit(struct recorder *recorder, struct record *records,
 		atomic_store(&cache->space.used, used);
 	for (size_t i = 0; i < count && r == 0; i++)
 		record_result(recorder, &records[i], &recorder->ops[i]);
+	crash_point("commit-told");
 	claims_wake(&cache->claims);
 	for (size_t i = 0; i < count; i++)
 		record_finish(recorder, &records[i]);

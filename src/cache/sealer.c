@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/io.h"
 #include "base/thread.h"
 #define LOG_MODULE "cache"
@@ -136,6 +137,7 @@ static int make_mark(struct sealer *sealer, struct cache_blob *blob, int fd,
 
 	if (fdatasync(fd) < 0)
 		return -errno;
+	crash_point("seal-synced");
 	nanosleep(&tick_pause, NULL);
 	r = look_at_file(blob, fd, ret);
 	if (r == 0)
@@ -169,6 +171,7 @@ static void seal_blob(struct sealer *sealer, struct cache_blob *blob)
 	if (ofd_lock(fd, F_WRLCK, LOCK_SEALER, 1) < 0)
 		return; /* another process does it */
 	r = make_mark(sealer, blob, fd, &record.op.mark);
+	crash_point("seal-checked");
 	(void)ofd_lock(fd, F_UNLCK, LOCK_SEALER, 1);
 	if (r < 0) {
 		log_debug("not marked complete: gen=%016" PRIx64 " reason=%s",
@@ -179,6 +182,7 @@ static void seal_blob(struct sealer *sealer, struct cache_blob *blob)
 	blob_ref(blob);
 	if (recorder_add(&blob->cache->recorder, &record) < 0)
 		blob_unref(blob);
+	crash_point("seal-added");
 }
 
 static bool sealer_take(struct sealer *sealer, struct sealer_entry *ret)

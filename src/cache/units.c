@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "base/crash.h"
 #include "base/err.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
@@ -316,8 +317,10 @@ static int unit_store(struct cache_blob *blob, uint64_t offset,
 		keeper_kick(&blob->cache->keeper);
 	if (r == 0)
 		r = blob_attach(blob, true);
+	crash_point("put-attached");
 	if (r == 0)
 		r = unit_write(blob, offset, data, length, ret_checksum);
+	crash_point("put-written");
 	return r;
 }
 

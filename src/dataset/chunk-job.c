@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crash.h"
 #include "base/io.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
@@ -206,6 +207,7 @@ static bool claim_chunk(struct chunk_job *job, uint32_t i)
 	if (r < 0)
 		return false;
 	atomic_store(&chunk->flight->is_claimed, true);
+	crash_point("fetch-claimed");
 	if (chunk_job_recheck(job, i) == 1) {
 		chunk_present(chunk->flight);
 		return true;
@@ -375,6 +377,7 @@ static void request_done(struct fetch_request *request)
 
 	job->body = request->body;
 	request->body = NULL;
+	crash_point("fetch-arrived");
 	stats_add(job->node->stats, STAT_FETCHED_WIRE_BYTES, request->body_len);
 	if (request->result >= 0)
 		hand_out(job, job->body, request->body_len);
@@ -410,6 +413,7 @@ static void start_request(struct chunk_job *job)
 
 		job_fail(job, r, &err);
 	}
+	crash_point("fetch-asked");
 }
 
 /* Every run but the first becomes a job of its own. */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/crash.h"
 #include "base/io.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
@@ -23,6 +24,7 @@ static void unclaim(struct flight *flight)
 {
 	if (atomic_exchange(&flight->is_claimed, false))
 		cache_unclaim(flight->node->cache, &flight->key.digest);
+	crash_point("fetch-unclaimed");
 }
 
 /* Nothing of it is in flight any more; kept_bytes stay in use. */
@@ -161,8 +163,11 @@ static void land(struct flight *flight, uint8_t *plain)
 	atomic_store(&flight->puts, 1);
 	flight->plain = plain;
 	discharge(flight, flight->length);
+	crash_point("fetch-verified");
 	flight_finish(flight, 0, NULL, NULL);
+	crash_point("fetch-answered");
 	give(flight);
+	crash_point("fetch-given");
 	puts_down(flight);
 	flight_unref(flight);
 }
