@@ -113,6 +113,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/places.c \
 	%D%/dataset/pool.c \
 	%D%/dataset/pool.h \
+	%D%/dataset/raise.c \
 	%D%/dataset/read.c \
 	%D%/dataset/read.h \
 	%D%/dataset/readahead.c \

@@ -26,6 +26,7 @@ unit_tests = \
 	%D%/unit/test-dataset-faults \
 	%D%/unit/test-dataset-head \
 	%D%/unit/test-dataset-processes \
+	%D%/unit/test-dataset-raise \
 	%D%/unit/test-digest \
 	%D%/unit/test-fetch \
 	%D%/unit/test-fetch-faults \

@@ -31,9 +31,12 @@ static void run_claim(struct task *task, struct worker *worker);
 static void run_place(struct task *task, struct worker *worker);
 static void run_outcome(struct task *task, struct worker *worker);
 
-static enum work_class job_class(const struct chunk_job *job)
+static enum work_class chunk_class(const struct job_chunk *chunk)
 {
-	return job->priority == FETCH_DEMAND ? WORK_DEMAND : WORK_BEHIND;
+	return chunk->job->priority == FETCH_DEMAND ||
+			       atomic_load(&chunk->flight->is_demanded) ?
+		       WORK_DEMAND :
+		       WORK_BEHIND;
 }
 
 static void job_next(struct chunk_job *job,
@@ -243,8 +246,8 @@ static void note_failure(struct chunk_job *job, enum fetch_class class,
 					       text, retry_after_ms);
 	tries_text(&job->tries, all, sizeof(all));
 	for (uint32_t i = 0; i < job->count; i++)
-		flight_trouble(job->chunks[i].flight,
-			       tries_errnum(&job->tries), all);
+		flight_trouble(job->chunks[i].flight, tries_errnum(&job->tries),
+			       all);
 	job->mirror = -1;
 	job->is_fresh = job->is_uncached = false;
 }
@@ -341,7 +344,7 @@ static void hand_out(struct chunk_job *job, const uint8_t *body, size_t len)
 		chunk->state = CHUNK_HANDED;
 		job->handed++;
 		atomic_fetch_add(&job->pending, 1);
-		work_add(job->node->verify, &chunk->task, job_class(job));
+		work_add(job->node->verify, &chunk->task, chunk_class(chunk));
 	}
 }
 
@@ -375,6 +378,7 @@ static void request_done(struct fetch_request *request)
 {
 	struct chunk_job *job = request->arg;
 
+	chunk_request_ended(job);
 	job->body = request->body;
 	request->body = NULL;
 	crash_point("fetch-arrived");
@@ -407,7 +411,7 @@ static void start_request(struct chunk_job *job)
 		.done = request_done,
 		.arg = job,
 	};
-	if (!node_fetch(job->node, &job->request)) {
+	if (!chunk_request_start(job)) {
 		struct err err;
 		int r = err_set(&err, ESHUTDOWN, "larder is stopping");
 

@@ -52,6 +52,7 @@ struct chunk_job {
 
 	/* one request */
 	struct fetch_request request;
+	struct chunk_job *low_next, **low_at; /* raise.c's list */
 	char path[600];
 	uint64_t start; /* of the range in the pack */
 	uint8_t *body;
@@ -92,6 +93,12 @@ void chunk_present(struct flight *flight);
 bool chunk_copy(struct flight *flight);
 /* Give what came to targets that were added since. */
 void chunk_give_late(struct flight *flight);
+
+/* Requests (raise.c): start job->request, with the priority of whoever waits
+ * by now; it has ended; a reader joins a flight. */
+bool chunk_request_start(struct chunk_job *job);
+void chunk_request_ended(struct chunk_job *job);
+void chunk_raise(struct flight *flight);
 
 struct foreign;
 int foreign_start(struct node *node, struct foreign **ret, struct err *err);

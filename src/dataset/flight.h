@@ -72,7 +72,8 @@ struct flight {
 	uint64_t charged_bytes;
 	atomic_uint puts;	/* not yet recorded, and one for the verifier */
 	atomic_bool is_claimed; /* for other processes */
-	bool is_recent;		/* guarded by recent.c */
+	atomic_bool is_demanded; /* chunk: a reader has joined */
+	bool is_recent;		 /* guarded by recent.c */
 	struct flight *next_recent;
 	bool is_remembered; /* the table's reference on a failed flight */
 };

@@ -185,6 +185,7 @@ int node_open(const struct node_options *options, struct node **ret,
 	if (!node)
 		return -ENOMEM;
 	pthread_mutex_init(&node->gate, NULL);
+	pthread_mutex_init(&node->low_lock, NULL);
 	pthread_mutex_init(&node->datasets_lock, NULL);
 	node->timeout_ms =
 		options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;
@@ -279,5 +280,6 @@ void node_close(struct node *node)
 	budget_release(&node->budget);
 	pthread_mutex_destroy(&node->datasets_lock);
 	pthread_mutex_destroy(&node->gate);
+	pthread_mutex_destroy(&node->low_lock);
 	free(node);
 }

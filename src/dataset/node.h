@@ -19,6 +19,7 @@
 #include "format/head.h"
 #include "format/limits.h"
 
+struct chunk_job;
 struct foreign;
 struct pool;
 struct readaheads;
@@ -50,6 +51,9 @@ struct node {
 	const uint8_t *zeros; /* LIMIT_CHUNK_BYTES that take no memory */
 	struct timer sweep;
 
+	pthread_mutex_t low_lock;   /* guards the list; taken before gate */
+	struct chunk_job *low_jobs; /* whose requests may be raised */
+
 	pthread_mutex_t gate; /* guards starting fetches against closing */
 	atomic_uint jobs;     /* that still run */
 
@@ -63,11 +67,12 @@ struct node {
 
 struct mirror {
 	struct origin *origin;
-	uint64_t salt; /* of its URL */
+	uint64_t salt;		       /* of its URL */
 	atomic_uint places_generation; /* how often places were forgotten */
 	struct digest url_digest;
-	atomic_bool is_marked; /* its format version was looked at */
-	char last[REASON_BYTES]; /* its last failure; guarded by the dataset's lock */
+	atomic_bool is_marked;	 /* its format version was looked at */
+	char last[REASON_BYTES]; /* its last failure; guarded by the dataset's
+				    lock */
 };
 
 #define FILE_ERRORS_MAX 64u

@@ -309,6 +309,7 @@ static int take_missing(struct reading *reading, const struct wanted *wanted)
 	if (flight_state(flight) != FLIGHT_RUNNING)
 		return take_ended(reading, wanted, flight);
 	stats_add(reading->node->stats, STAT_FLIGHTS_JOINED, 1);
+	chunk_raise(flight);
 	reading->is_waiting = true;
 	return waiter_hold(reading->waiter, flight);
 }
