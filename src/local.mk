@@ -8,6 +8,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/bytes.h \
 	%D%/base/cleanup.h \
 	%D%/base/config.c \
+	%D%/base/crash.h \
 	%D%/base/err.c \
 	%D%/base/err.h \
 	%D%/base/io.c \
