@@ -62,6 +62,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/space.c \
 	%D%/cache/space.h \
 	%D%/cache/units.c \
+	%D%/cache/watch.c \
+	%D%/cache/watch.h \
 	%D%/cli/cat.c \
 	%D%/cli/check.c \
 	%D%/cli/cli.h \

@@ -46,6 +46,8 @@ static void blob_free(struct cache_blob *blob)
 			close(fd);
 	}
 	pthread_mutex_destroy(&blob->lock);
+	pthread_mutex_destroy(&blob->watch_lock);
+	free(blob->watches);
 	free(blob->fds);
 	free(blob->sound);
 	free(blob->bad);
@@ -67,6 +69,7 @@ static struct cache_blob *blob_new(struct cache *cache, const struct digest *id,
 	blob->refs = 1;
 	atomic_store(&blob->last_use, atomic_load(&cache->now_s));
 	pthread_mutex_init(&blob->lock, NULL);
+	pthread_mutex_init(&blob->watch_lock, NULL);
 	blob->sound = calloc(words + 1, sizeof(*blob->sound));
 	blob->bad = calloc(words + 1, sizeof(*blob->bad));
 	if (blob->sound && blob->bad)

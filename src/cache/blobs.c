@@ -147,10 +147,21 @@ int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create)
 	blob_path(&blob->id, blob->gen, blob->segment_bytes, segment, path);
 	fd = open_file(blob, path, may_create ? O_CREAT : 0,
 		       segment_size(blob, segment));
-	if (fd >= 0)
-		atomic_store_explicit(&blob->fds[segment], fd,
-				      memory_order_release);
+	if (fd < 0)
+		return fd;
+	watch_start(blob, segment, fd);
+	atomic_store_explicit(&blob->fds[segment], fd, memory_order_release);
 	return fd;
+}
+
+void blob_distrust(struct cache_blob *blob)
+{
+	/* First the number, then the bits: cache_blob_has. */
+	atomic_fetch_add(&blob->distrusts, 1);
+	for (uint64_t i = 0; i < (blob->unit_count + 63) / 64; i++)
+		atomic_store(&blob->sound[i], 0);
+	atomic_store(&blob->own_units, 0);
+	atomic_store(&blob->own_bytes, 0);
 }
 
 bool blob_segment_is_whole(const struct cache_blob *blob, uint64_t segment,
@@ -162,7 +173,8 @@ bool blob_segment_is_whole(const struct cache_blob *blob, uint64_t segment,
 /* Calls fn for the parts of a range that lie in one file each. */
 static int for_parts(struct cache_blob *blob, uint64_t offset, size_t len,
 		     bool may_create,
-		     int (*fn)(int fd, uint64_t at, size_t len, void *arg),
+		     int (*fn)(struct cache_blob *blob, uint64_t segment,
+			       int fd, uint64_t at, size_t len, void *arg),
 		     uint8_t *data)
 {
 	while (len > 0) {
@@ -179,7 +191,7 @@ static int for_parts(struct cache_blob *blob, uint64_t offset, size_t len,
 		fd = blob_segment(blob, segment, may_create);
 		if (fd < 0)
 			return fd;
-		r = fn(fd, at, part, data);
+		r = fn(blob, segment, fd, at, part, data);
 		if (r < 0)
 			return r;
 		offset += part;
@@ -189,24 +201,36 @@ static int for_parts(struct cache_blob *blob, uint64_t offset, size_t len,
 	return 0;
 }
 
-static int write_part(int fd, uint64_t at, size_t len, void *data)
+static int write_part(struct cache_blob *blob, uint64_t segment, int fd,
+		      uint64_t at, size_t len, void *data)
 {
-	return pwrite_full(fd, data, len, at);
+	int r;
+
+	watch_write(blob, segment, fd);
+	r = pwrite_full(fd, data, len, at);
+	watch_written(blob, segment, fd);
+	return r;
 }
 
-static int read_part(int fd, uint64_t at, size_t len, void *data)
+static int read_part(struct cache_blob *blob, uint64_t segment, int fd,
+		     uint64_t at, size_t len, void *data)
 {
 	ssize_t n = pread_full(fd, data, len, at);
 
+	(void)blob;
+	(void)segment;
 	if (n < 0)
 		return (int)n;
 	return (size_t)n == len ? 0 : -ENODATA;
 }
 
-static int check_hole(int fd, uint64_t at, size_t len, void *data)
+static int check_hole(struct cache_blob *blob, uint64_t segment, int fd,
+		      uint64_t at, size_t len, void *data)
 {
 	off_t next = lseek(fd, (off_t)at, SEEK_DATA);
 
+	(void)blob;
+	(void)segment;
 	(void)data;
 	if (next < 0)
 		return errno == ENXIO ? 0 : -errno;
@@ -255,11 +279,19 @@ static int attach_to(struct cache_blob *blob, uint64_t gen,
 	if (count == 0 || count > LIMIT_SEGMENTS)
 		return -EFBIG;
 	blob->fds = calloc(count, sizeof(*blob->fds));
-	if (!blob->fds)
+	blob->watches = calloc(count, sizeof(*blob->watches));
+	if (!blob->fds || !blob->watches) {
+		free(blob->fds);
+		free(blob->watches);
+		blob->fds = NULL;
+		blob->watches = NULL;
 		return -ENOMEM;
+	}
 	for (uint64_t i = 0; i < count; i++)
 		atomic_init(&blob->fds[i], -1);
 	atomic_store(&blob->fds[0], first_fd);
+	if (first_fd >= 0)
+		watch_start(blob, 0, first_fd);
 	blob->gen = gen;
 	blob->segment_bytes = segment_bytes;
 	blob->segment_count = count;

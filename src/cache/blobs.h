@@ -9,6 +9,7 @@
 
 
 #include "cache/seal.h"
+#include "cache/watch.h"
 #include "format/digest.h"
 
 struct cache;
@@ -48,6 +49,8 @@ struct cache_blob {
 	bool is_unnamed;        /* unlinked already: works without index */
 	uint64_t gen, segment_bytes, segment_count;
 	_Atomic int *fds;       /* -1 until opened; set under lock */
+	struct watch *watches;  /* of each file; guarded by watch_lock */
+	pthread_mutex_t watch_lock;
 
 	_Atomic bool is_stale;
 	_Atomic bool is_cut;       /* truncated under us: nothing is sound */
@@ -57,6 +60,7 @@ struct cache_blob {
 	_Atomic uint64_t *bad;     /* found bad, the index not told yet */
 	_Atomic uint64_t own_units, own_bytes; /* put by this process */
 	struct seal seal;
+	_Atomic unsigned int distrusts; /* times `sound` was cleared */
 	_Atomic int64_t last_use;
 	int64_t recorded_use;      /* the keeper's */
 };
@@ -93,6 +97,8 @@ bool blob_table_forget(struct blob_table *table, const struct digest *id);
 int blob_attach(struct cache_blob *blob, bool may_create);
 /* The descriptor of a segment of an attached blob; opened and kept. */
 int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create);
+/* Somebody else has changed it: no unit counts as sound any more. */
+void blob_distrust(struct cache_blob *blob);
 /* Still as long as it was made? */
 bool blob_segment_is_whole(const struct cache_blob *blob, uint64_t segment,
 			   const struct stat *st);

@@ -19,6 +19,7 @@
 
 /*
  * The parts of an open cache. Locks, outermost first: blob->lock,
+ * blob->watch_lock (held for an fstat, nothing is taken in it),
  * blobs.lock, recorder.lock, sealer.lock, space.lock; the index's are leaves.
  */
 struct cache {

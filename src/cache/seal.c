@@ -89,10 +89,7 @@ void seal_void(struct cache_blob *blob)
 
 	if (!atomic_exchange(&blob->seal.is_sealed, false))
 		return;
-	/* First the number, then the bits: cache_blob_has. */
-	atomic_fetch_add(&blob->seal.voids, 1);
-	for (uint64_t i = 0; i < (blob->unit_count + 63) / 64; i++)
-		atomic_store(&blob->sound[i], 0);
+	blob_distrust(blob);
 	log_limited(1000, log_warning("blob file changed by somebody else, "
 				      "checking it again: gen=%016" PRIx64,
 				      blob->gen));

@@ -31,7 +31,6 @@ struct cache_blob;
 struct seal {
 	_Atomic bool is_sealed;
 	_Atomic bool is_queued;
-	_Atomic unsigned int voids; /* times it was found changed */
 	_Atomic uint64_t device, inode, size;
 	_Atomic int64_t mtime_ns, ctime_ns;
 };

@@ -168,7 +168,7 @@ static bool is_intact(struct cache_blob *blob, const struct unit_row *row)
 int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   uint32_t length)
 {
-	unsigned int voids;
+	unsigned int distrusts;
 
 	if (!is_range(blob, unit, offset, length))
 		return 0;
@@ -181,7 +181,7 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	do {
 		struct unit_row row;
 
-		voids = atomic_load(&blob->seal.voids);
+		distrusts = atomic_load(&blob->distrusts);
 		if (unit_listed(blob, unit, &row) != 1 ||
 		    row.offset != offset || row.length != length)
 			return 0;
@@ -194,7 +194,7 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		}
 		bit_set(blob->sound, unit);
 		/* If not, what was read may be of before the change. */
-	} while (atomic_load(&blob->seal.voids) != voids);
+	} while (atomic_load(&blob->distrusts) != distrusts);
 	cache_blob_touch(blob);
 	return 1;
 }
@@ -259,10 +259,8 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 		give_up_cut(blob);
 		return -ENOENT;
 	}
-	if (atomic_load(&blob->seal.is_sealed) && !seal_agrees(blob, &st)) {
-		seal_void(blob);
+	if (watch_look(blob, segment, fd, &st) < 0)
 		return -EAGAIN;
-	}
 	cache_blob_touch(blob);
 	*ret_fd = fd;
 	*ret_fd_offset = at;
@@ -336,7 +334,8 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	if (!is_range(blob, unit, offset, length))
 		return -EINVAL;
 	/* It has all its units; written again, its mark would be void. */
-	if (atomic_load(&blob->seal.is_sealed))
+	if (atomic_load(&blob->seal.is_sealed) &&
+	    !atomic_load(&blob->is_stale))
 		return recorder_add(&cache->recorder, &record);
 	r = unit_store(blob, offset, data, length, &checksum);
 	if (r < 0) {

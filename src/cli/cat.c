@@ -14,8 +14,9 @@
 
 #define STEP_BYTES (1u << 20)
 
+/* -EAGAIN: a cache file failed; *offset is behind what was written. */
 static int write_pieces(const struct read_result *result, char *buffer,
-			struct err *err)
+			uint64_t *offset, struct err *err)
 {
 	for (unsigned i = 0; i < result->count; i++) {
 		const struct read_piece *piece = &result->pieces[i];
@@ -27,14 +28,14 @@ static int write_pieces(const struct read_result *result, char *buffer,
 					       piece->fd_offset);
 
 			if (n != (ssize_t)piece->len)
-				return err_set(err, EIO,
-					       "cannot read the cache");
+				return -EAGAIN;
 			data = buffer;
 		}
 		r = write_full(STDOUT_FILENO, data, piece->len);
 		if (r < 0)
 			return err_set(err, -r, "cannot write: %s",
 				       strerror(-r));
+		*offset += piece->len;
 	}
 	return 0;
 }
@@ -58,9 +59,13 @@ static int copy_file(struct cli_source *source, struct err *err)
 		if (result.len == 0)
 			r = err_set(err, EIO, "ends before its size");
 		else
-			r = write_pieces(&result, buffer, err);
-		offset += result.len;
-		read_result_release(&result);
+			r = write_pieces(&result, buffer, &offset, err);
+		if (r == -EAGAIN) {
+			r = 0;
+			read_result_failed(&result, CLI_WAITER(source));
+		} else {
+			read_result_release(&result);
+		}
 	}
 	return r;
 }

@@ -36,6 +36,7 @@ struct waiter {
 	uint64_t timeout_ms; /* 0: the node's `timeout`, from the first park */
 	/* private to dataset/ */
 	uint64_t deadline_ms;
+	bool distrusts_files;
 	int result;
 	struct err err;
 	void *held;
@@ -224,6 +225,13 @@ int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
 		  size_t len, struct waiter *waiter, struct read_result *ret,
 		  struct err *err);
 void read_result_release(struct read_result *result);
+/*
+ * A piece's file did not give its bytes: cut short, or the disk fails. Call
+ * this, and the same read again with the same waiter: it reads the files
+ * itself, forgets what it cannot read, brings it from a mirror, and its result
+ * is all memory.
+ */
+void read_result_failed(struct read_result *result, struct waiter *waiter);
 
 /*
  * A file that is one whole blob, which is complete, verified and synced as

@@ -60,6 +60,12 @@ void read_result_release(struct read_result *result)
 	result->len = 0;
 }
 
+void read_result_failed(struct read_result *result, struct waiter *waiter)
+{
+	read_result_release(result);
+	waiter->distrusts_files = true;
+}
+
 struct gathered {
 	struct object object;
 	uint8_t data[];
@@ -82,25 +88,32 @@ static int copy_pieces(const struct read_result *result, uint8_t *to)
 			n = pread_full(piece->fd, to, piece->len,
 				       piece->fd_offset);
 		if (n != (ssize_t)piece->len)
-			return n < 0 ? (int)n : -EIO;
+			return -EAGAIN;
 		to += piece->len;
 	}
 	return 0;
 }
 
-/* Make one piece of all so far. */
+static struct gathered *gathered_new(size_t len)
+{
+	struct gathered *gathered = malloc(sizeof(*gathered) + len);
+	struct object_key key = {0};
+
+	if (gathered)
+		object_init(&gathered->object, &key, 0, free_gathered);
+	return gathered;
+}
+
+/* Make one piece of all so far. -EAGAIN: a file failed. */
 static int gather(struct reading *reading)
 {
 	struct read_result *result = reading->result;
-	struct object_key key = {0};
-	struct gathered *gathered;
 	size_t len = result->len;
+	struct gathered *gathered = gathered_new(len);
 	int r;
 
-	gathered = malloc(sizeof(*gathered) + len);
 	if (!gathered)
 		return -ENOMEM;
-	object_init(&gathered->object, &key, 0, free_gathered);
 	r = copy_pieces(result, gathered->data);
 	if (r < 0) {
 		object_unref(&gathered->object);
@@ -115,6 +128,23 @@ static int gather(struct reading *reading)
 	result->held[result->held_count++] = gathered;
 	result->len = len;
 	return 0;
+}
+
+/* Take back what was added after the first len bytes. */
+static void result_cut(struct read_result *result, size_t len)
+{
+	while (result->len > len) {
+		struct read_piece *last = &result->pieces[result->count - 1];
+		size_t excess = result->len - len;
+
+		if (last->len > excess) {
+			last->len -= excess;
+			result->len = len;
+			return;
+		}
+		result->len -= last->len;
+		result->count--;
+	}
 }
 
 static int make_room(struct reading *reading)
@@ -220,30 +250,73 @@ static int take_zeros(struct reading *reading, const struct wanted *wanted)
 			  wanted->to - wanted->from, NULL);
 }
 
+/*
+ * Bytes [at, at + len) of the blob, which are at fd_offset of the cache file,
+ * as memory. 0: they cannot be read, and the unit is forgotten.
+ */
+static int take_copy(struct reading *reading, const struct wanted *wanted,
+		     int fd, uint64_t fd_offset, size_t len)
+{
+	struct gathered *gathered = gathered_new(len);
+	struct read_result *result = reading->result;
+	int r;
+
+	if (!gathered)
+		return -ENOMEM;
+	if (pread_full(fd, gathered->data, len, fd_offset) != (ssize_t)len) {
+		object_unref(&gathered->object);
+		cache_blob_drop(reading->blob->cached, wanted->unit,
+				wanted->record->length);
+		return 0;
+	}
+	r = add_memory(reading, gathered->data, len, NULL);
+	if (r < 0) {
+		object_unref(&gathered->object);
+		return r;
+	}
+	result->held[result->held_count++] = gathered;
+	return 1;
+}
+
+/* From *at on, as far as one file goes. 1, or 0: not to be had. */
+static int take_file(struct reading *reading, const struct wanted *wanted,
+		     uint64_t *at)
+{
+	struct cache_blob *cached = reading->blob->cached;
+	uint64_t fd_offset, len;
+	int fd, r;
+
+	r = cache_blob_fd(cached, *at, &fd, &fd_offset, &len);
+	/* Somebody has changed the file: the unit is checked anew. */
+	if (r == -EAGAIN && is_cached(cached, wanted))
+		r = cache_blob_fd(cached, *at, &fd, &fd_offset, &len);
+	if (r < 0 || len == 0)
+		return 0;
+	if (len > wanted->to - *at)
+		len = wanted->to - *at;
+	*at += len;
+	if (reading->waiter->distrusts_files)
+		return take_copy(reading, wanted, fd, fd_offset, len);
+	r = add_file(reading, fd, fd_offset, len);
+	return r < 0 ? r : 1;
+}
+
 /* 1: from the cache; 0: it is not there. */
 static int take_cached(struct reading *reading, const struct wanted *wanted)
 {
 	struct cache_blob *cached = reading->blob->cached;
+	size_t before = reading->result->len;
 	uint64_t at = wanted->from;
 
 	if (!cached || !is_cached(cached, wanted))
 		return 0;
 	while (at < wanted->to && !reading->is_waiting) {
-		uint64_t fd_offset, len;
-		int fd, r;
+		int r = take_file(reading, wanted, &at);
 
-		r = cache_blob_fd(cached, at, &fd, &fd_offset, &len);
-		/* Somebody has changed the file: the unit is checked anew. */
-		if (r == -EAGAIN && is_cached(cached, wanted))
-			r = cache_blob_fd(cached, at, &fd, &fd_offset, &len);
-		if (r < 0 || len == 0)
-			return at == wanted->from ? 0 : -EIO;
-		if (len > wanted->to - at)
-			len = wanted->to - at;
-		r = add_file(reading, fd, fd_offset, len);
-		if (r < 0)
+		if (r == 0)
+			result_cut(reading->result, before);
+		if (r <= 0)
 			return r;
-		at += len;
 	}
 	reading->from_cache += wanted->to - wanted->from;
 	return 1;
@@ -473,12 +546,23 @@ int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
 	ret->len = 0;
 	reading.err->text[0] = '\0';
 	r = waiter_begin(waiter, reading.err);
-	if (r == 0)
+	if (r == 0) {
+		struct reading again = reading;
+
 		r = read_entry(snapshot, &reading, number, offset);
+		if (r == -EAGAIN) {
+			read_result_failed(ret, waiter);
+			blob_unref(reading.blob);
+			reading = again;
+			r = read_entry(snapshot, &reading, number, offset);
+		}
+	}
 	if (r != 0)
 		read_result_release(ret);
 	blob_unref(reading.blob);
 	r = waiter_end(node, waiter, r, reading.err);
+	if (r != DATASET_PARKED)
+		waiter->distrusts_files = false;
 	if (r == 0) {
 		stats_add(node->stats, STAT_READ_BYTES, ret->len);
 		if (reading.from_cache)

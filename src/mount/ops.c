@@ -310,15 +310,22 @@ static int run_read(struct op *op, struct err *err)
 
 	if (!r && !target.slot)
 		return -EISDIR;
-	if (!r)
+	for (int tries = 0; !r; tries++) {
 		r = snapshot_read(target.slot->snapshot, target.number,
 				  op->offset, op->size, &op->waiter, &result,
 				  err);
-	if (r)
-		return r == -ENOENT ? -EIO : r;
-	r = read_reply(op->req, &result);
-	read_result_release(&result);
-	return r;
+		if (r)
+			break;
+		r = read_reply(op->req, &result);
+		if (r != -EIO || tries > 0) {
+			read_result_release(&result);
+			return r;
+		}
+		/* A cache file failed under us: without it. */
+		read_result_failed(&result, &op->waiter);
+		r = 0;
+	}
+	return r == -ENOENT ? -EIO : r;
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,

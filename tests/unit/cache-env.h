@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -123,7 +124,11 @@ static inline int env_check(struct cache_blob *blob, unsigned int number,
 	while (done < UNIT) {
 		size_t want;
 
-		assert(cache_blob_fd(blob, offset + done, &fd, &at, &len) == 0);
+		int r = cache_blob_fd(blob, offset + done, &fd, &at, &len);
+
+		if (r == -EAGAIN)
+			return env_check(blob, number, unit);
+		assert(r == 0);
 		want = len < UNIT - done ? (size_t)len : UNIT - done;
 		assert(pread_full(fd, data + done, want, at) == (ssize_t)want);
 		done += want;
