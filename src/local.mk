@@ -69,6 +69,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/cli.h \
 	%D%/cli/du.c \
 	%D%/cli/evict.c \
+	%D%/cli/figures.c \
+	%D%/cli/figures.h \
 	%D%/cli/gc.c \
 	%D%/cli/keygen.c \
 	%D%/cli/log.c \
@@ -100,6 +102,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/dataset.c \
 	%D%/dataset/dataset.h \
 	%D%/dataset/errors.c \
+	%D%/dataset/figures.c \
 	%D%/dataset/flight.c \
 	%D%/dataset/flight.h \
 	%D%/dataset/foreign.c \
@@ -193,6 +196,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/format/signature.c \
 	%D%/mount/bounded.c \
 	%D%/mount/daemon.c \
+	%D%/mount/figures.c \
 	%D%/mount/internal.h \
 	%D%/mount/mount.c \
 	%D%/mount/mount.h \

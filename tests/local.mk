@@ -166,6 +166,7 @@ dist_check_SCRIPTS += \
 	%D%/test-silent-mirror-is-bounded.sh \
 	%D%/test-sizes-beyond-32-bits.sh \
 	%D%/test-status-shows-every-dataset.sh \
+	%D%/test-status-shows-the-cache.sh \
 	%D%/test-stuck-mirror-leaves-others-alone.sh \
 	%D%/test-tree-round-trips.sh \
 	%D%/test-unanswered-connections-are-bounded.sh \

@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -103,6 +105,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 		cache->gate_fd = open_regular(cache->dirfd, LAYOUT_GATE,
 					      O_RDWR | O_CREAT, 0600);
 	claims_open(&cache->claims, cache->is_readonly ? -1 : cache->dirfd);
+	pins_init(&cache->pins, cache->dirfd);
 	evictor_init(&cache->evictor, cache->dirfd);
 	keeper_init(&cache->keeper, cache);
 	fd = openat(cache->dirfd, "blobs",
@@ -162,8 +165,10 @@ void cache_close(struct cache *cache)
 	blob_table_release(&cache->blobs);
 	index_close(cache->index);
 	claims_close(&cache->claims);
-	if (cache->keeper.cache)
+	if (cache->keeper.cache) {
 		evictor_release(&cache->evictor);
+		pins_release(&cache->pins);
+	}
 	keeper_release(&cache->keeper);
 	space_release(&cache->space);
 	if (cache->gate_fd >= 0)
@@ -250,9 +255,37 @@ void cache_usage(struct cache *cache, struct cache_usage *ret)
 		.puts_failed = atomic_load(&cache->puts_failed),
 		.blobs_lost = atomic_load(&cache->blobs_lost),
 		.blobs_evicted = atomic_load(&cache->blobs_evicted),
+		.bytes_evicted = atomic_load(&cache->bytes_evicted),
 		.records = !cache->is_readonly && cache_has_index(cache) &&
 			   !atomic_load(&cache->recorder.is_suspended),
 	};
+	for (int i = 0; i < CACHE_WAITS; i++)
+		ret->eviction_waits[i] =
+			atomic_load(&cache->eviction_waits[i]);
 	if (atomic_load(&cache->recorder.is_suspended))
 		ret->index_holder = gate_holder(cache->gate_fd);
+}
+
+int cache_figures_text(struct cache *cache, uint64_t pinned_bytes,
+		       struct buf *ret)
+{
+	struct cache_usage usage;
+	int r;
+
+	cache_usage(cache, &usage);
+	r = buf_printf(ret,
+		       "used %" PRIu64 "\nlimit %" PRIu64 "\nfree %" PRIu64
+		       "\npinned %" PRIu64 "\nblobs %" PRIu64
+		       "\nevicted %" PRIu64 "\nevicted-blobs %" PRIu64
+		       "\ncorrupt %" PRIu64 "\nlost %" PRIu64
+		       "\nnot-stored %" PRIu64 "\nrecords %d\nindex-holder %"
+		       PRId64 "\neviction-waits",
+		       usage.used_bytes, usage.limit_bytes,
+		       usage.disk_free_bytes, pinned_bytes, usage.blob_files,
+		       usage.bytes_evicted, usage.blobs_evicted,
+		       usage.units_dropped_corrupt, usage.blobs_lost,
+		       usage.puts_failed, usage.records, usage.index_holder);
+	for (int i = 0; i < CACHE_WAITS && r == 0; i++)
+		r = buf_printf(ret, " %" PRIu64, usage.eviction_waits[i]);
+	return r == 0 ? buf_printf(ret, "\ncache %s\n", cache_dir(cache)) : r;
 }

@@ -181,6 +181,11 @@ int cache_pin_list(struct cache *cache,
 		   void (*each)(void *arg, const struct cache_pin *pin),
 		   void *arg, struct err *err);
 
+/* Also true when that cannot be told. */
+bool cache_is_pinned(struct cache *cache, const struct digest *id);
+/* On disk, of what is pinned. Reads every pin: not for a read path. */
+uint64_t cache_pinned_bytes(struct cache *cache);
+
 /* ---- eviction by hand: of these blobs, what is neither pinned nor held open
  * by a process that lives. Others are asked to let go of what they do not use,
  * and given 3 s. is_dry_run: nothing is removed, the result says what would be.
@@ -202,10 +207,17 @@ struct cache_usage {
 	uint64_t used_bytes, limit_bytes, disk_free_bytes;
 	uint64_t blob_files, units_dropped_corrupt, puts_failed;
 	uint64_t blobs_lost;    /* recorded, but the file was not there */
-	uint64_t blobs_evicted; /* by this process */
+	uint64_t blobs_evicted, bytes_evicted; /* by this process */
+	/* Puts during an eviction that took less than 1, 10, 100, 1000 ms,
+	 * and longer. Nothing else of a read can meet one. */
+#define CACHE_WAITS 5
+	uint64_t eviction_waits[CACHE_WAITS];
 	bool records;           /* false: the index cannot be written (now) */
 	int64_t index_holder;   /* pid of the process that blocks it, or 0 */
 };
 void cache_usage(struct cache *cache, struct cache_usage *ret);
+/* The same as "KEY VALUE" lines, as mounts pass it on. */
+int cache_figures_text(struct cache *cache, uint64_t pinned_bytes,
+		       struct buf *ret);
 
 #endif

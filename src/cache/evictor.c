@@ -90,6 +90,7 @@ static void forget(struct cache *cache, const struct evict_candidate *candidate)
 	(void)recorder_add(&cache->recorder, &drop);
 	crash_point("evict-dropped");
 	atomic_fetch_add(&cache->blobs_evicted, 1);
+	atomic_fetch_add(&cache->bytes_evicted, candidate->disk_bytes);
 }
 
 static enum fate evict_blob(struct cache *cache,
@@ -244,8 +245,10 @@ void evictor_run(struct cache *cache)
 	scoped_lock(&evictor->lock);
 	if (gate_enter(cache->gate_fd, GATE_EVICTOR, 0) < 0)
 		return;
+	atomic_store(&evictor->is_busy, true);
 	if (!evict_gated(cache))
 		atomic_store(&evictor->quiet_until_ms, now_ms() + QUIET_MS);
+	atomic_store(&evictor->is_busy, false);
 	gate_leave(cache->gate_fd, GATE_EVICTOR);
 }
 

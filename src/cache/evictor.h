@@ -21,6 +21,7 @@ struct evictor {
 	struct pin_set pins;
 	uint64_t next_full_sweep_ms;
 	_Atomic uint64_t quiet_until_ms; /* nothing more to evict before */
+	_Atomic bool is_busy;
 	pthread_mutex_t pressure_lock;	 /* guards the two below */
 	void (*let_go)(void *arg);
 	void *let_go_arg;

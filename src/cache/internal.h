@@ -30,13 +30,16 @@ struct cache {
 	struct claims claims;
 	struct space space;
 	struct recorder recorder;
+	struct pins pins;
 	struct evictor evictor;
 	struct keeper keeper;
 	struct sealer sealer;
 	struct blob_table blobs;
 	_Atomic int64_t now_s; /* set by the keeper each second */
 	_Atomic uint64_t units_dropped_corrupt, puts_failed, blobs_lost;
-	_Atomic uint64_t blobs_evicted;
+	_Atomic uint64_t blobs_evicted, bytes_evicted;
+	/* Puts while somebody evicted here, by how long they took. */
+	_Atomic uint64_t eviction_waits[CACHE_WAITS];
 };
 
 static inline bool cache_has_index(const struct cache *cache)

@@ -293,6 +293,81 @@ bool pin_set_has(struct pin_set *pins, const struct digest *id)
 
 /* ---- the door */
 
+void pins_init(struct pins *pins, int cache_dirfd)
+{
+	pthread_mutex_init(&pins->lock, NULL);
+	pin_set_init(&pins->set, cache_dirfd);
+}
+
+void pins_release(struct pins *pins)
+{
+	pin_set_release(&pins->set);
+	pthread_mutex_destroy(&pins->lock);
+}
+
+bool cache_is_pinned(struct cache *cache, const struct digest *id)
+{
+	scoped_lock(&cache->pins.lock);
+	return pin_set_has(&cache->pins.set, id);
+}
+
+struct measuring {
+	struct cache *cache;
+	uint64_t *seen; /* a bit for each name of the set */
+	uint64_t bytes;
+};
+
+/* Blobs of several pins count once. */
+static void measure_line(void *arg, const char *key, char *value)
+{
+	struct measuring *measuring = arg;
+	const struct pin_set *set = &measuring->cache->pins.set;
+	struct cache_blob_info info;
+	struct digest digest;
+	uint64_t name, bit, *found;
+	size_t at;
+
+	if (strcmp(key, "blob") != 0 || digest_parse(value, &digest) < 0)
+		return;
+	name = short_name(&digest);
+	found = set->count == 0 ? NULL :
+				  bsearch(&name, set->names, set->count,
+					  sizeof(name), by_number);
+	if (!found)
+		return;
+	at = (size_t)(found - set->names);
+	while (at > 0 && set->names[at - 1] == name)
+		at--;
+	bit = UINT64_C(1) << (at % 64);
+	if (measuring->seen[at / 64] & bit)
+		return;
+	measuring->seen[at / 64] |= bit;
+	if (cache_blob_info(measuring->cache, &digest, &info) == 1)
+		measuring->bytes += info.disk_bytes;
+}
+
+static int measure_pin(void *arg, int dirfd, const char *name)
+{
+	int r = read_lines(dirfd, name, measure_line, arg);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+uint64_t cache_pinned_bytes(struct cache *cache)
+{
+	struct measuring measuring = {.cache = cache};
+	struct pin_set *set = &cache->pins.set;
+
+	scoped_lock(&cache->pins.lock);
+	if (set->dirfd < 0 || renew(set) < 0)
+		return 0;
+	measuring.seen = calloc(set->count / 64 + 1, sizeof(uint64_t));
+	if (measuring.seen)
+		(void)each_name(set->dirfd, measure_pin, &measuring);
+	free(measuring.seen);
+	return measuring.bytes;
+}
+
 /* The same thing pinned again replaces its pin: the name is of what the user
  * asked for, not of the snapshot. */
 static int pin_path(const struct cache_pin *pin,

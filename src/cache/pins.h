@@ -2,6 +2,7 @@
 #ifndef LARDER_CACHE_PINS_H
 #define LARDER_CACHE_PINS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +28,13 @@ void pin_set_release(struct pin_set *pins);
 /* Also true when the pins cannot be read: better too much is kept. Two
  * digests that begin alike are taken for one another. */
 bool pin_set_has(struct pin_set *pins, const struct digest *id);
+
+/* For those who ask now and then, on any thread. */
+struct pins {
+	pthread_mutex_t lock; /* guards the set */
+	struct pin_set set;
+};
+void pins_init(struct pins *pins, int cache_dirfd);
+void pins_release(struct pins *pins);
 
 #endif

@@ -322,13 +322,24 @@ static int unit_store(struct cache_blob *blob, uint64_t offset,
 	return r;
 }
 
+static void count_wait(struct cache *cache, uint64_t ms)
+{
+	unsigned int at = 0;
+
+	while (at < CACHE_WAITS - 1 && ms > 0) {
+		at++;
+		ms /= 10;
+	}
+	atomic_fetch_add(&cache->eviction_waits[at], 1);
+}
+
 int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   const void *data, uint32_t length,
 		   void (*recorded)(void *arg), void *arg)
 {
 	struct cache *cache = blob->cache;
 	struct record record = { .recorded = recorded, .arg = arg };
-	uint64_t checksum = 0;
+	uint64_t checksum = 0, start_ms;
 	int r;
 
 	if (!is_range(blob, unit, offset, length))
@@ -337,7 +348,10 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	if (atomic_load(&blob->seal.is_sealed) &&
 	    !atomic_load(&blob->is_stale))
 		return recorder_add(&cache->recorder, &record);
+	start_ms = atomic_load(&cache->evictor.is_busy) ? now_ms() : 0;
 	r = unit_store(blob, offset, data, length, &checksum);
+	if (start_ms > 0)
+		count_wait(cache, now_ms() - start_ms);
 	if (r < 0) {
 		atomic_fetch_add(&cache->puts_failed, 1);
 		return r;

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cache/cache.h"
 #include "cli/option-rows.h"
+#include "cli/option-rows.h"
 #include "cli/select.h"
 
 struct evict {

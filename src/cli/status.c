@@ -1,20 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * larder status: the mounts of this machine and the datasets in them. It asks
- * the mounts (bounded), not the mirrors nor the configuration, so it answers at
- * once whatever is dead, and whoever mounted it from whatever file.
+ * larder status: the mounts of this machine, their caches and the datasets in
+ * them. It asks the mounts (bounded), not the mirrors nor the configuration, so
+ * it answers at once whatever is dead, and whoever mounted it from whatever
+ * file. A cache that nothing mounts is looked at itself, by its owner.
  */
 #include <config.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "cache/cache.h"
 #include "cli/cli.h"
+#include "cli/figures.h"
 #include "cli/option-rows.h"
 #include "mount/mount.h"
+
+/* Narrower terminals get fewer columns. */
+#define COLUMNS_WANTED 80
+#define SNAPSHOT_DIGITS 12
 
 struct shown {
 	char *name;
@@ -27,7 +38,10 @@ struct status {
 	size_t mounts, bad;
 	struct cli *cli;
 	VEC(struct shown) shown; /* of the mount at hand */
-	bool is_short;		 /* no memory for one of them */
+	char figures[MOUNT_FIGURES_BYTES];
+	bool has_cache; /* a mount shows the configured one */
+	const char *cache_dir;
+	bool is_short; /* no memory for one of them */
 };
 
 static const struct option_def own_options[] = {
@@ -46,11 +60,37 @@ static bool is_failed(const struct mount_dataset_state *state)
 	return strcmp(state->state, "failed") == 0;
 }
 
-static void print_why_json(const struct mount_dataset_state *state)
+/* ---- JSON */
+
+static void print_mount_json(struct status *status,
+			     const struct mount_entry *entry,
+			     enum mount_health health, bool is_single)
 {
-	printf("\"state\": \"%s\", \"reason\": ", state->state);
-	cli_print_json(state->reason, strlen(state->reason));
+	printf("%s\n    {\"mountpoint\": ", status->is_first ? "" : ",");
+	cli_print_json(entry->mountpoint, strlen(entry->mountpoint));
+	printf(", \"source\": ");
+	cli_print_json(entry->source, strlen(entry->source));
+	printf(", ");
+	if (is_single)
+		figures_print_state(&status->shown.items[0].state);
+	else
+		printf("\"state\": \"%s\"", health_names[health]);
+	figures_print_cache(status->figures);
+	figures_print_process(status->figures);
+	for (size_t i = 0; !is_single && i < status->shown.count; i++) {
+		const struct shown *shown = &status->shown.items[i];
+
+		printf("%s\n     {\"name\": ", i ? "," : ", \"datasets\": [");
+		cli_print_json(shown->name ?: "", strlen(shown->name ?: ""));
+		printf(", ");
+		figures_print_state(&shown->state);
+		printf(i + 1 < status->shown.count ? "}" : "}]");
+	}
+	putchar('}');
+	status->is_first = false;
 }
+
+/* ---- text */
 
 static void print_why(const char *indent,
 		      const struct mount_dataset_state *state)
@@ -68,6 +108,156 @@ static void print_why(const char *indent,
 		       indent);
 }
 
+/* "   cache 1.8 of 3.5 TiB (412 GiB pinned)   1.2 TiB read, 96 % from disk" */
+static void print_cache(const char *figures)
+{
+	char used[FORMAT_MAX], limit[FORMAT_MAX], pinned[FORMAT_MAX],
+		all[FORMAT_MAX];
+	uint64_t used_bytes, read = figure_number(figures, "read");
+
+	if (figure_has_number(figures, "used", &used_bytes)) {
+		printf("   cache %s of %s", format_size(used_bytes, used),
+		       format_size(figure_number(figures, "limit"), limit));
+		if (figure_number(figures, "pinned"))
+			printf(" (%s pinned)",
+			       format_size(figure_number(figures, "pinned"),
+					   pinned));
+	}
+	if (read > 0)
+		printf("   %s read, %u %% from disk", format_size(read, all),
+		       figure_percent(figure_number(figures, "read-cached"),
+				      read));
+}
+
+/* What somebody should know of, each on a line of its own. */
+static void print_worries(const char *figures)
+{
+	uint64_t corrupt = figure_number(figures, "corrupt");
+	uint64_t holder = figure_number(figures, "index-holder");
+
+	if (corrupt)
+		printf("  warning: %" PRIu64
+		       " damaged chunks on the cache's disk were dropped and fetched again\n"
+		       "  action: larder verify looks for more\n",
+		       corrupt);
+	if (holder)
+		printf("  warning: process %" PRIu64
+		       " holds the index; until it goes on nothing new is kept\n",
+		       holder);
+}
+
+static bool is_wide(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 ||
+	       size.ws_col == 0 || size.ws_col >= COLUMNS_WANTED;
+}
+
+struct row {
+	char snapshot[SNAPSHOT_DIGITS + 1], cached[FORMAT_MAX],
+		total[FORMAT_MAX], share[8];
+	const char *pin;
+};
+
+static void fill_row(const char *figures, struct row *ret)
+{
+	uint64_t total = 0, cached, pinned;
+	size_t len;
+	const char *snapshot = mount_figure(figures, "snapshot", &len);
+	const char *colon = snapshot ? memchr(snapshot, ':', len) : NULL;
+
+	*ret = (struct row){"-", "-", "-", "-", "-"};
+	if (colon)
+		snprintf(ret->snapshot, sizeof(ret->snapshot), "%.*s",
+			 SNAPSHOT_DIGITS, colon + 1);
+	if (!figure_has_number(figures, "total-bytes", &total))
+		return;
+	format_size(total, ret->total);
+	cached = figure_number(figures, "cached-bytes");
+	pinned = figure_number(figures, "pinned-bytes");
+	format_size(cached, ret->cached);
+	snprintf(ret->share, sizeof(ret->share), "%u",
+		 figure_percent(cached, total));
+	if (pinned > 0)
+		ret->pin = pinned >= total ? "yes" : "part";
+}
+
+static void print_row(const char *name, size_t width, const struct row *row,
+		      const char *state, bool wide)
+{
+	printf("  %-*s", (int)width, name);
+	if (wide)
+		printf("  %-*s", SNAPSHOT_DIGITS, row->snapshot);
+	printf("  %10s  %10s  %3s", row->cached, row->total, row->share);
+	if (wide)
+		printf("  %-4s", row->pin);
+	printf("  %s\n", state);
+}
+
+static void print_datasets(const struct status *status)
+{
+	const struct row head = {"SNAPSHOT", "CACHED", "TOTAL", "%", "PIN"};
+	size_t width = strlen("DATASET");
+	bool wide = is_wide();
+
+	for (size_t i = 0; i < status->shown.count; i++) {
+		size_t len = strlen(status->shown.items[i].name ?: "");
+
+		width = len > width ? len : width;
+	}
+	if (status->shown.count > 0)
+		print_row("DATASET", width, &head, "STATE", wide);
+	for (size_t i = 0; i < status->shown.count; i++) {
+		const struct shown *shown = &status->shown.items[i];
+		struct row row;
+
+		fill_row(shown->state.figures, &row);
+		print_row(shown->name ?: "", width, &row, shown->state.state,
+			  wide);
+		print_why("    ", &shown->state);
+	}
+}
+
+/* "  9f31c2ab77d0  812 GiB of 825 GiB cached, 98 %, pinned" */
+static void print_single(const struct mount_dataset_state *state)
+{
+	struct row row;
+
+	fill_row(state->figures, &row);
+	if (row.total[0] != '-')
+		printf("  %s  %s of %s cached, %s %%%s\n", row.snapshot,
+		       row.cached, row.total, row.share,
+		       row.pin[0] == 'y' ? ", pinned" :
+		       row.pin[0] == 'p' ? ", partly pinned" :
+					   "");
+	print_why("  ", state);
+}
+
+static void print_mount(const struct status *status,
+			const struct mount_entry *entry,
+			enum mount_health health, bool is_single)
+{
+	cli_print_name(entry->mountpoint, strlen(entry->mountpoint));
+	printf("  %s  ", is_single ? status->shown.items[0].state.state :
+				     health_names[health]);
+	cli_print_name(entry->source, strlen(entry->source));
+	print_cache(status->figures);
+	putchar('\n');
+	if (health == MOUNT_SILENT)
+		printf("  reason: the mount does not answer\n  action: larder umount -l %s\n",
+		       entry->mountpoint);
+	if (health == MOUNT_DEAD)
+		printf("  reason: its process is gone\n  action: mount it again\n");
+	print_worries(status->figures);
+	if (is_single)
+		print_single(&status->shown.items[0].state);
+	else
+		print_datasets(status);
+}
+
+/* ---- mounts */
+
 static void on_dataset(void *arg, const char *name,
 		       const struct mount_dataset_state *state)
 {
@@ -84,56 +274,17 @@ static void forget_datasets(struct status *status)
 	for (size_t i = 0; i < status->shown.count; i++)
 		free(status->shown.items[i].name);
 	vec_release(&status->shown);
+	status->figures[0] = '\0';
 }
 
-static void print_mount_json(struct status *status,
-			     const struct mount_entry *entry,
-			     enum mount_health health, bool is_single)
+static void note_cache(struct status *status)
 {
-	printf("%s\n    {\"mountpoint\": ", status->is_first ? "" : ",");
-	cli_print_json(entry->mountpoint, strlen(entry->mountpoint));
-	printf(", \"source\": ");
-	cli_print_json(entry->source, strlen(entry->source));
-	printf(", ");
-	if (is_single)
-		print_why_json(&status->shown.items[0].state);
-	else
-		printf("\"state\": \"%s\"", health_names[health]);
-	for (size_t i = 0; !is_single && i < status->shown.count; i++) {
-		const struct shown *shown = &status->shown.items[i];
+	size_t len;
+	const char *dir = mount_figure(status->figures, "cache", &len);
 
-		printf("%s\n     {\"name\": ", i ? "," : ", \"datasets\": [");
-		cli_print_json(shown->name ?: "", strlen(shown->name ?: ""));
-		printf(", ");
-		print_why_json(&shown->state);
-		printf(i + 1 < status->shown.count ? "}" : "}]");
-	}
-	putchar('}');
-	status->is_first = false;
-}
-
-static void print_mount(const struct status *status,
-			const struct mount_entry *entry,
-			enum mount_health health, bool is_single)
-{
-	cli_print_name(entry->mountpoint, strlen(entry->mountpoint));
-	printf("  %s  ", is_single ? status->shown.items[0].state.state :
-				     health_names[health]);
-	cli_print_name(entry->source, strlen(entry->source));
-	putchar('\n');
-	if (health == MOUNT_SILENT)
-		printf("  reason: the mount does not answer\n  action: larder umount -l %s\n",
-		       entry->mountpoint);
-	if (health == MOUNT_DEAD)
-		printf("  reason: its process is gone\n  action: mount it again\n");
-	if (is_single)
-		print_why("  ", &status->shown.items[0].state);
-	for (size_t i = 0; !is_single && i < status->shown.count; i++) {
-		const struct shown *shown = &status->shown.items[i];
-
-		printf("  %-40s  %s\n", shown->name ?: "", shown->state.state);
-		print_why("    ", &shown->state);
-	}
+	status->has_cache |= dir && status->cache_dir &&
+			     strlen(status->cache_dir) == len &&
+			     memcmp(status->cache_dir, dir, len) == 0;
 }
 
 static void on_mount(void *arg, const struct mount_entry *entry)
@@ -144,8 +295,8 @@ static void on_mount(void *arg, const struct mount_entry *entry)
 	bool has_failed = false;
 
 	if (health == MOUNT_ANSWERS &&
-	    mount_datasets(entry->mountpoint, on_dataset, status) ==
-		    -ETIMEDOUT) {
+	    mount_datasets(entry->mountpoint, status->figures, on_dataset,
+			   status) == -ETIMEDOUT) {
 		health = MOUNT_SILENT;
 		forget_datasets(status);
 	}
@@ -156,6 +307,7 @@ static void on_mount(void *arg, const struct mount_entry *entry)
 		has_failed |= is_failed(&status->shown.items[i].state);
 	status->mounts++;
 	status->bad += health != MOUNT_ANSWERS || has_failed;
+	note_cache(status);
 	if (status->is_json)
 		print_mount_json(status, entry, health, is_single);
 	else
@@ -163,8 +315,59 @@ static void on_mount(void *arg, const struct mount_entry *entry)
 	forget_datasets(status);
 }
 
+/* ---- a cache without a mount */
+
+/* NULL: there is none, or it is not ours to open. Nothing is made. */
+static struct cache *open_unmounted(struct status *status)
+{
+	_cleanup_free_ char *path = NULL;
+	struct node_options node;
+	struct cache *cache;
+
+	if (status->has_cache || !status->cache_dir ||
+	    asprintf(&path, "%s/larder-cache", status->cache_dir) < 0 ||
+	    access(path, R_OK | W_OK) < 0 ||
+	    cli_node_options(status->cli, &node, NULL) < 0)
+		return NULL;
+	const struct cache_options options = {
+		.dir = node.cache_dir,
+		.limit_bytes = node.cache_limit_bytes,
+		.min_free_bytes = node.cache_min_free_bytes,
+	};
+	return cache_open(&options, &cache, NULL) < 0 ? NULL : cache;
+}
+
+static void show_cache(struct status *status)
+{
+	struct cache *cache = open_unmounted(status);
+	struct buf text;
+
+	if (!cache)
+		return;
+	buf_init(&text, MOUNT_FIGURES_BYTES);
+	if (cache_figures_text(cache, cache_pinned_bytes(cache), &text) == 0 &&
+	    buf_append(&text, "", 1) == 0) {
+		const char *figures = (const char *)text.data;
+
+		if (status->is_json) {
+			figures_print_cache(figures);
+		} else {
+			printf("%s", cache_dir(cache));
+			print_cache(figures);
+			putchar('\n');
+			print_worries(figures);
+		}
+	}
+	buf_release(&text);
+	cache_close(cache);
+}
+
 static int print_status(struct status *status, struct err *err)
 {
+	struct node_options node;
+
+	if (cli_node_options(status->cli, &node, NULL) == 0)
+		status->cache_dir = node.cache_dir;
 	status->is_first = true;
 	if (status->is_json)
 		printf("{\"format\": 1, \"mounts\": [");
@@ -174,12 +377,15 @@ static int print_status(struct status *status, struct err *err)
 	if (r < 0)
 		return r;
 	if (status->is_json)
-		printf("\n  ], \"configured\": %zu}\n",
+		printf("\n  ], \"configured\": %zu",
 		       status->cli->datasets.count);
 	else if (!status->mounts)
 		printf("nothing is mounted; %zu dataset%s configured\n",
 		       status->cli->datasets.count,
 		       status->cli->datasets.count == 1 ? " is" : "s are");
+	show_cache(status);
+	if (status->is_json)
+		printf("}\n");
 	return 0;
 }
 

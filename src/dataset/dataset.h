@@ -111,6 +111,20 @@ struct dataset_info {
 };
 void dataset_info(struct dataset *dataset, struct dataset_info *ret);
 
+/*
+ * How much of the current snapshot is in the cache and pinned, as counted last:
+ * in the background, from the catalogs that are in the cache; what is not fresh
+ * is being counted again. Files that share a blob have their share of what is there.
+ */
+struct dataset_figures {
+	bool is_fresh;
+	uint64_t cached_bytes, pinned_bytes, total_bytes;
+};
+void dataset_figures(struct dataset *dataset, struct dataset_figures *ret);
+/* Cache and counters of the node as "KEY VALUE" lines. */
+struct buf;
+int node_figures_text(struct node *node, struct buf *ret);
+
 struct snapshot *snapshot_ref(struct snapshot *snapshot);
 void snapshot_unref(struct snapshot *snapshot);
 const struct digest *snapshot_digest(const struct snapshot *snapshot);

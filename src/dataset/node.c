@@ -134,9 +134,11 @@ static int make_memory(struct node *node, uint64_t buffer_bytes)
 	node->recent = recent_new(buffer_bytes / 8);
 	node->readaheads = readaheads_new();
 	node->stats = stats_new();
+	node->figures = figures_new();
 	node->flights = flights_new(node);
 	if (!node->catalogs || !node->pages || !node->blobs || !node->pool ||
 	    !node->recent || !node->readaheads || !node->stats ||
+	    !node->figures ||
 	    !node->flights)
 		return -ENOMEM;
 	return 0;
@@ -258,6 +260,7 @@ void node_close(struct node *node)
 			    (unsigned long long)flights_count(node->flights));
 		return;
 	}
+	figures_stop(node->figures);
 	for (struct dataset *dataset = node->datasets; dataset;
 	     dataset = next) {
 		next = dataset->next;

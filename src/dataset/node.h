@@ -20,6 +20,7 @@
 #include "format/limits.h"
 
 struct chunk_job;
+struct figures;
 struct foreign;
 struct pool;
 struct readaheads;
@@ -57,6 +58,8 @@ struct node {
 	pthread_mutex_t gate; /* guards starting fetches against closing */
 	atomic_uint jobs;     /* that still run */
 
+	struct figures *figures;
+
 	pthread_mutex_t datasets_lock; /* guards the list */
 	struct dataset *datasets;
 };
@@ -90,6 +93,8 @@ struct dataset {
 	struct budget_share share;
 	struct timer refresh;
 
+	struct dataset_figures figures; /* guarded by figures.c's lock */
+
 	pthread_mutex_t lock; /* guards all below */
 	struct snapshot *current;
 	struct head head;
@@ -114,6 +119,10 @@ struct snapshot {
 };
 
 void dataset_free(struct dataset *dataset);
+
+/* What counts how much is cached (figures.c). stop: while datasets live. */
+struct figures *figures_new(void);
+void figures_stop(struct figures *figures);
 
 void node_job_begin(struct node *node);
 void node_job_end(struct node *node);

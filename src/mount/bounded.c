@@ -18,6 +18,7 @@
 #include <sys/statfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -26,6 +27,10 @@
 #include "mount/internal.h"
 
 #define NAME_BYTES 1024 /* of a dataset, several directories deep */
+/* Figures are counted when they are asked for: so long is waited for them, of
+ * the time a look may take. */
+#define FIGURES_MS 1000u
+#define FIGURES_POLL_MS 20u
 
 /* Writes what it learns, until its end or until it is killed. */
 typedef void ask_fn(const char *path, int to_parent);
@@ -141,9 +146,44 @@ static void get_text(const char *path, const char *name, char *ret, size_t size)
 	ret[len > 0 ? len : 0] = '\0';
 }
 
+const char *mount_figure(const char *figures, const char *key, size_t *ret_len)
+{
+	size_t len = strlen(key);
+
+	while (*figures) {
+		size_t line = strcspn(figures, "\n");
+
+		if (line > len && strncmp(figures, key, len) == 0 &&
+		    figures[len] == ' ') {
+			*ret_len = line - len - 1;
+			return figures + len + 1;
+		}
+		figures += line + (figures[line] == '\n');
+	}
+	return NULL;
+}
+
+/* Fresh ones, if they come in time. */
+static void get_figures(const char *path, uint64_t end_ms, char *ret,
+			size_t size)
+{
+	const struct timespec pause = {.tv_nsec = FIGURES_POLL_MS * 1000000};
+	const char *fresh;
+	size_t len;
+
+	for (;;) {
+		get_text(path, MOUNT_FIGURES_XATTR, ret, size);
+		fresh = mount_figure(ret, "fresh", &len);
+		if (!fresh || *fresh == '1' || now_ms() >= end_ms)
+			return;
+		nanosleep(&pause, NULL);
+	}
+}
+
 /* A directory that has a state is a dataset; one without leads to some. path
  * has room for PATH_MAX bytes. Nothing of a dataset is opened. */
-static void tell_datasets(char *path, size_t root_len, int to_parent)
+static void tell_datasets(char *path, size_t root_len, uint64_t end_ms,
+			  int to_parent)
 {
 	struct told told = {0};
 	size_t len = strlen(path);
@@ -155,6 +195,8 @@ static void tell_datasets(char *path, size_t root_len, int to_parent)
 	if (told.state.state[0]) {
 		get_text(path, MOUNT_ERROR_XATTR, told.state.reason,
 			 sizeof(told.state.reason));
+		get_figures(path, end_ms, told.state.figures,
+			    sizeof(told.state.figures));
 		snprintf(told.name, sizeof(told.name), "%s",
 			 name[0] == '/' ? name + 1 : name);
 		(void)write_full(to_parent, &told, sizeof(told));
@@ -166,7 +208,7 @@ static void tell_datasets(char *path, size_t root_len, int to_parent)
 			continue;
 		if ((size_t)snprintf(path + len, PATH_MAX - len, "/%s",
 				     entry->d_name) < PATH_MAX - len)
-			tell_datasets(path, root_len, to_parent);
+			tell_datasets(path, root_len, end_ms, to_parent);
 		path[len] = '\0';
 	}
 	if (dir)
@@ -175,10 +217,15 @@ static void tell_datasets(char *path, size_t root_len, int to_parent)
 
 static void ask_datasets(const char *path, int to_parent)
 {
+	static char figures[MOUNT_FIGURES_BYTES];
 	char at[PATH_MAX];
 
+	uint64_t end_ms = now_ms() + FIGURES_MS;
+
+	get_figures(path, end_ms, figures, sizeof(figures));
+	(void)write_full(to_parent, figures, sizeof(figures));
 	if ((size_t)snprintf(at, sizeof(at), "%s", path) < sizeof(at))
-		tell_datasets(at, strlen(at), to_parent);
+		tell_datasets(at, strlen(at), end_ms, to_parent);
 }
 
 /* ---- the options of the dataset a path is in */
@@ -274,6 +321,7 @@ pid_t mount_pid(const char *path, uint32_t limit_ms)
 }
 
 int mount_datasets(const char *mountpoint,
+		   char ret_figures[MOUNT_FIGURES_BYTES],
 		   void (*each)(void *arg, const char *name,
 				const struct mount_dataset_state *state),
 		   void *arg)
@@ -285,7 +333,10 @@ int mount_datasets(const char *mountpoint,
 
 	if (r < 0)
 		return r;
-	while ((r = question_read(&question, &told, sizeof(told))) > 0)
+	r = question_read(&question, ret_figures, MOUNT_FIGURES_BYTES);
+	if (r <= 0)
+		ret_figures[0] = '\0';
+	while (r > 0 && (r = question_read(&question, &told, sizeof(told))) > 0)
 		each(arg, told.name, &told.state);
 	question_end(&question, r < 0);
 	return r;

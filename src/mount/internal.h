@@ -4,6 +4,8 @@
 
 #include "mount/mount.h"
 
+struct buf;
+
 /* Longest read of the kernel: read.c says why. A whole number of pages. */
 #define MOUNT_READ_BYTES (512u << 10)
 
@@ -27,9 +29,15 @@ pid_t mount_pid(const char *path, uint32_t limit_ms);
 /* A dataset's directory tells how it is, and why. */
 #define MOUNT_STATE_XATTR "user.larder.state"
 #define MOUNT_ERROR_XATTR "user.larder.error"
+/* The root tells of the cache and the process, a dataset's directory how much
+ * of it is cached. */
+#define MOUNT_FIGURES_XATTR "user.larder.figures"
+struct fs;
+struct tree_dir;
+int figures_text(struct fs *fs, bool is_root, const struct tree_dir *dir,
+		 struct buf *ret);
 /* A dataset's directory tells the mount's user how to open it. */
 #define MOUNT_OPTIONS_XATTR "user.larder.options"
-struct buf;
 int reopen_describe(const struct mount_options *options,
 		    const struct dataset *dataset, struct buf *ret);
 /* Within MOUNT_LOOK_MS: the path resolved, a NUL, and the attribute of the

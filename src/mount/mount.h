@@ -117,10 +117,15 @@ enum mount_health mount_probe(const char *path, uint32_t limit_ms);
 struct mount_dataset_state {
 	char state[32];	  /* "cold", "ok", "stale", "failed" */
 	char reason[256]; /* or empty */
+	char figures[1024]; /* "KEY VALUE" lines, or empty: not known in time */
 };
+/* The value of a key of figures, or NULL; its end in *ret_len. */
+const char *mount_figure(const char *figures, const char *key,
+			 size_t *ret_len);
 /* Calls each(arg, name, state) for every dataset of the mount; the name is ""
  * where the mount is the dataset. 0, or -ETIMEDOUT after MOUNT_LOOK_MS. */
-int mount_datasets(const char *mountpoint,
+#define MOUNT_FIGURES_BYTES 4096u
+int mount_datasets(const char *mountpoint, char ret_figures[MOUNT_FIGURES_BYTES],
 		   void (*each)(void *arg, const char *name,
 				const struct mount_dataset_state *state),
 		   void *arg);

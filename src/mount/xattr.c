@@ -80,6 +80,22 @@ static const char *dir_value(const struct tree_dir *dir, const char *name,
 	return NULL;
 }
 
+static void reply_figures(fuse_req_t req, uint64_t ino,
+			  const struct tree_dir *dir, size_t size)
+{
+	struct buf text;
+	int r;
+
+	buf_init(&text, 65536);
+	r = figures_text(fuse_req_userdata(req), ino == FUSE_ROOT_ID, dir,
+			 &text);
+	if (r < 0 || text.len == 0)
+		fuse_reply_err(req, r < 0 ? -r : ENODATA);
+	else
+		reply_value(req, text.data, text.len, size);
+	buf_release(&text);
+}
+
 /* For the mount's user: there may be passwords in URLs. */
 static void reply_options(fuse_req_t req, const struct tree_dir *dir,
 			  size_t size)
@@ -141,6 +157,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	} else if (strcmp(name, MOUNT_STATE_XATTR) == 0 &&
 		   passthrough_has(fs->passthrough, ino)) {
 		reply_value(req, "passthrough", strlen("passthrough"), size);
+	} else if (strcmp(name, MOUNT_FIGURES_XATTR) == 0) {
+		reply_figures(req, ino, dataset_dir(fs, ino), size);
 	} else if (strcmp(name, MOUNT_OPTIONS_XATTR) == 0) {
 		reply_options(req, dataset_dir(fs, ino), size);
 	} else if ((dir = dataset_dir(fs, ino)) &&
