@@ -197,6 +197,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/bounded.c \
 	%D%/mount/daemon.c \
 	%D%/mount/figures.c \
+	%D%/mount/datasets.c \
+	%D%/mount/datasets.h \
 	%D%/mount/internal.h \
 	%D%/mount/mount.c \
 	%D%/mount/mount.h \

@@ -138,6 +138,7 @@ dist_check_SCRIPTS += \
 	%D%/test-mount-takes-turns.sh \
 	%D%/test-mounts-share-a-cache.sh \
 	%D%/test-names-are-kept.sh \
+	%D%/test-new-sections-appear.sh \
 	%D%/test-new-snapshot-is-seen.sh \
 	%D%/test-open-files-outlive-a-snapshot.sh \
 	%D%/test-opens-and-closes-race.sh \

@@ -88,6 +88,7 @@ struct cli_dataset {
 
 struct cli {
 	const char *command;
+	char *directory; /* of cli_begin: relative paths start there */
 	struct options options;
 	struct settings settings;
 	struct option_def
@@ -112,6 +113,13 @@ struct cli_command {
 int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 	      char **argv);
 void cli_end(struct cli *cli);
+/*
+ * Parse the same arguments and read the configuration as it is now, also from
+ * another working directory. Paths and lists are ret's own; ret is for cli_end
+ * only on success.
+ */
+int cli_read_again(const struct cli *cli, const struct cli_command *command,
+		   int argc, char **argv, struct cli *ret, struct err *err);
 /* Whether cli_begin's or another result means "leave with that - 1". */
 #define CLI_EXIT(code) ((code) + 1)
 

@@ -56,8 +56,16 @@ static const struct option_def own_options[] = {
 
 /* ---- to mount_options */
 
+/* What came from the command line, to parse it again. */
+struct arguments {
+	const struct cli_command *command;
+	int argc;
+	char **argv;
+};
+
 struct request {
 	struct cli *cli;
+	const struct arguments *arguments;
 	const char *source,
 		*mountpoint; /* as typed; source NULL or WHOLE: everything */
 	struct mount_options options;
@@ -200,9 +208,16 @@ static int prepare(struct request *request, struct err *err)
 
 /* ---- serving */
 
+struct reading {
+	struct reading *older; /* the mount still has datasets of it */
+	struct cli cli;
+	struct request request;
+};
+
 struct serving {
 	struct request *request;
 	struct daemon *daemon;
+	struct reading *readings;
 };
 
 /* In the background the lock is the waiting parent's. */
@@ -229,13 +244,69 @@ static void on_tick(void *arg, const char *line)
 	daemon_tick(serving->daemon, line);
 }
 
+static int read_again(struct serving *serving, struct reading *reading,
+		      struct err *err)
+{
+	const struct request *first = serving->request;
+	const struct arguments *arguments = first->arguments;
+	int r = cli_read_again(first->cli, arguments->command, arguments->argc,
+			       arguments->argv, &reading->cli, err);
+
+	if (r < 0)
+		return r;
+	reading->request = (struct request){
+		.cli = &reading->cli,
+		.source = first->source,
+		.mountpoint = first->mountpoint,
+	};
+	r = prepare(&reading->request, err);
+	if (r < 0)
+		cli_end(&reading->cli);
+	return r;
+}
+
+static int on_reload(void *arg, const struct mount_options **ret,
+		     struct err *err)
+{
+	struct serving *serving = arg;
+	struct reading *reading = calloc(1, sizeof(*reading));
+	int r = reading ? read_again(serving, reading, err) :
+			  err_set(err, ENOMEM, "out of memory");
+
+	if (r < 0) {
+		free(reading);
+		return r;
+	}
+	reading->older = serving->readings;
+	serving->readings = reading;
+	*ret = &reading->request.options;
+	return 0;
+}
+
+static void readings_free(struct reading *reading)
+{
+	while (reading) {
+		struct reading *older = reading->older;
+
+		cli_end(&reading->cli);
+		free(reading);
+		reading = older;
+	}
+}
+
 static int serve(void *arg, struct daemon *daemon, struct err *err)
 {
 	struct serving serving = {.request = arg, .daemon = daemon};
 	struct mount_status status = {
-		.ready = on_ready, .tick = on_tick, .arg = &serving};
+		.ready = on_ready,
+		.tick = on_tick,
+		.reload = on_reload,
+		.arg = &serving,
+	};
+	int r = mount_run(&serving.request->options, &status, err);
 
-	return mount_run(&serving.request->options, &status, err);
+	readings_free(serving.readings);
+	return r;
 }
 
 static int run(struct request *request, struct err *err)
@@ -393,6 +464,7 @@ int cmd_mount(int argc, char **argv)
 		cli_end(&cli);
 		return code - 1;
 	}
+	const struct arguments arguments = {&command, argc, argv};
 	size_t count = cli.options.operands.count;
 	struct request request = {
 		.cli = &cli,
@@ -400,6 +472,7 @@ int cmd_mount(int argc, char **argv)
 		.mountpoint =
 			count ? cli.options.operands.items[count - 1] : NULL,
 		.is_foreground = own.is_foreground,
+		.arguments = &arguments,
 	};
 	code = CLI_DONE;
 	if (own.want_values) {
@@ -484,10 +557,12 @@ static int helper_code(int r)
 	}
 }
 
-static int helper_run(struct cli *cli, const struct helper_command *own)
+static int helper_run(struct cli *cli, const struct helper_command *own,
+		      const struct arguments *arguments)
 {
 	struct request request = {
 		.cli = cli,
+		.arguments = arguments,
 		.source = cli->options.operands.items[0],
 		.mountpoint = cli->options.operands.items[1],
 	};
@@ -528,7 +603,9 @@ int cmd_mount_helper(int argc, char **argv)
 	if (code) /* a usage error is 1 for mount(8) */
 		code = code - 1 == CLI_DONE ? 0 : HELPER_USAGE;
 	else
-		code = helper_run(&cli, &own);
+		code = helper_run(
+			&cli, &own,
+			&(const struct arguments){&command, argc, argv});
 	cli_end(&cli);
 	return code;
 }

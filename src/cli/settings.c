@@ -321,12 +321,12 @@ char *cli_keep(struct cli *cli, char *string)
 
 const char *cli_absolute(struct cli *cli, const char *path)
 {
-	char here[PATH_MAX], *full;
+	char *full;
 
 	if (!path || path[0] == '/' || strstr(path, "://"))
 		return path;
-	if (!getcwd(here, sizeof(here)) ||
-	    asprintf(&full, "%s/%s", here, path) < 0)
+	if (!cli->directory ||
+	    asprintf(&full, "%s/%s", cli->directory, path) < 0)
 		return path;
 	return cli_keep(cli, full) ?: path;
 }
@@ -423,7 +423,8 @@ static int read_directory(struct cli *cli, const char *file, struct err *err)
 
 static int read_config(struct cli *cli, struct err *err)
 {
-	const char *path = cli->settings.config ?: CLI_CONFIG;
+	const char *path =
+		cli_absolute(cli, cli->settings.config) ?: CLI_CONFIG;
 	int r = config_read(path, &cli->options, on_section, cli, err);
 
 	/* only a file that was asked for must be there */
@@ -534,7 +535,8 @@ int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 {
 	struct err err = {0};
 
-	*cli = (struct cli){.command = command->name};
+	*cli = (struct cli){.command = command->name,
+			    .directory = getcwd(NULL, 0)};
 	options_init(&cli->options);
 	cli->options.skips_unknown_words =
 		command->is_helper && has_sloppy(argc, argv);
@@ -565,6 +567,25 @@ int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 	return 0;
 }
 
+int cli_read_again(const struct cli *cli, const struct cli_command *command,
+		   int argc, char **argv, struct cli *ret, struct err *err)
+{
+	int r;
+
+	*ret = (struct cli){.command = cli->command,
+			    .directory = strdup(cli->directory ?: "/")};
+	options_init(&ret->options);
+	ret->options.skips_unknown_words = cli->options.skips_unknown_words;
+	r = add_options(ret, command, err);
+	if (r == 0)
+		r = options_parse(&ret->options, argc, argv, err);
+	if (r == 0)
+		r = read_config(ret, err);
+	if (r < 0)
+		cli_end(ret);
+	return r;
+}
+
 void cli_end(struct cli *cli)
 {
 	for (size_t i = 0; i < cli->datasets.count; i++) {
@@ -577,6 +598,7 @@ void cli_end(struct cli *cli)
 	vec_release(&cli->datasets);
 	options_release(&cli->options);
 	free(cli->hidden);
+	free(cli->directory);
 	for (size_t i = 0; i < cli->strings.count; i++)
 		free(cli->strings.items[i]);
 	vec_release(&cli->strings);

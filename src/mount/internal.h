@@ -39,7 +39,10 @@ int figures_text(struct fs *fs, bool is_root, const struct tree_dir *dir,
 /* A dataset's directory tells the mount's user how to open it. */
 #define MOUNT_OPTIONS_XATTR "user.larder.options"
 int reopen_describe(const struct mount_options *options,
-		    const struct dataset *dataset, struct buf *ret);
+		    const struct dataset_options *dataset, struct buf *ret);
+/* No mirror, key or cache may lie inside the mount point. -EDEADLK. */
+int mountpoint_check_guards(const struct mount_options *options,
+			    const char *mountpoint, struct err *err);
 /* Within MOUNT_LOOK_MS: the path resolved, a NUL, and the attribute of the
  * dataset it is in, whose directory is the first *ret_root bytes. malloc,
  * ends with a NUL. */

@@ -25,6 +25,7 @@
 #define LOG_MODULE "mount"
 #include "base/log.h"
 #include "base/text.h"
+#include "mount/datasets.h"
 #include "mount/internal.h"
 #include "mount/passthrough.h"
 #include "mount/session.h"
@@ -39,86 +40,6 @@
 /* malloc arenas: RSS of many threads that allocate little */
 #define ARENAS_MAX 2
 #define DESCRIPTORS_WANTED 65536u
-
-/* One dataset that can never work leaves the others alone: its name is shown,
- * and what is below it fails with the reason. */
-static int tree_build_one(struct fs *fs, const struct mount_dataset *wanted,
-			  struct err *fault, struct err *err)
-{
-	struct dataset *dataset;
-	int r = dataset_add(fs->node, &wanted->options, &dataset, fault);
-
-	if (r == 0)
-		return tree_add(&fs->tree, wanted->path, dataset, err);
-	r = err_prefix(fault, r, "%s: [%s]", wanted->where ?: "larder",
-		       wanted->path);
-	int added = tree_add_fault(&fs->tree, wanted->path, fault->text, err);
-	return added < 0 ? added : r;
-}
-
-static int tree_build(struct fs *fs, struct err *err)
-{
-	const struct mount_options *options = fs->options;
-	size_t working = 0;
-	int result = 0;
-
-	if (options->is_single) {
-		struct dataset *dataset;
-		int r = dataset_add(fs->node, &options->datasets[0].options,
-				    &dataset, err);
-
-		return r < 0 ? r : tree_add(&fs->tree, "", dataset, err);
-	}
-	for (size_t i = 0; i < options->dataset_count; i++) {
-		struct err fault = {0}, fatal = {0};
-		int r = tree_build_one(fs, &options->datasets[i], &fault,
-				       &fatal);
-
-		if (fatal.text[0] || r == -ENOMEM) {
-			*err = fatal;
-			return r;
-		}
-		working += r == 0;
-		if (r == 0)
-			continue;
-		result = err_set(err, -r, "%s", fault.text);
-		if (options->dataset_count > 1)
-			log_warning("%s; every use of it will fail",
-				    fault.text);
-	}
-	/* nothing to serve: the mount itself is refused */
-	return working ? 0 : result;
-}
-
-/* A new head: the dataset's name leads elsewhere now. */
-static void on_change(void *arg, struct dataset *dataset)
-{
-	struct fs *fs = arg;
-
-	if (!fs_enter(fs))
-		return;
-	for (size_t i = 1; i < fs->tree.dirs.count; i++) {
-		struct tree_dir *dir = &fs->tree.dirs.items[i];
-
-		if (dir->dataset != dataset)
-			continue;
-		fuse_lowlevel_notify_inval_entry(fs->session->fuse,
-						 ino_make(0, dir->parent),
-						 dir->name, strlen(dir->name));
-	}
-	fs_leave(fs);
-	log_info("new snapshot dataset=%s", dataset_name(dataset));
-}
-
-static void watch_changes(struct fs *fs)
-{
-	for (size_t i = 0; i < fs->tree.dirs.count; i++) {
-		struct tree_dir *dir = &fs->tree.dirs.items[i];
-
-		if (dir->dataset)
-			dataset_on_change(dir->dataset, on_change, fs);
-	}
-}
 
 /* The first head may take as long as the mirror is given; a signal ends the
  * wait, and then the waiter stays parked until the node closes. */
@@ -173,7 +94,7 @@ static void ready_line(struct fs *fs, char *line, size_t size)
 		uint64_t entries = snapshot_entry_count(slot->snapshot);
 
 		snprintf(line, size, "%s: %s in %s %s at %s",
-			 dataset_name(fs->tree.dirs.items[0].dataset),
+			 dataset_name(tree_get(&fs->tree, 0)->dataset),
 			 format_size(snapshot_total_bytes(slot->snapshot),
 				     bytes),
 			 format_count(entries, count),
@@ -190,15 +111,16 @@ static void status_line(struct fs *fs, char *line, size_t size)
 {
 	size_t failed = 0, stale = 0, total = 0;
 
-	for (size_t i = 0; i < fs->tree.dirs.count; i++) {
-		struct dataset *dataset = fs->tree.dirs.items[i].dataset;
+	struct tree_dir *dir;
+
+	for (size_t i = 0; (dir = tree_get(&fs->tree, i)); i++) {
 		struct dataset_info info;
 
-		total += tree_is_dataset(&fs->tree.dirs.items[i]);
-		failed += fs->tree.dirs.items[i].fault != NULL;
-		if (!dataset)
+		total += tree_is_dataset(dir);
+		failed += dir->fault != NULL;
+		if (!dir->dataset)
 			continue;
-		dataset_info(dataset, &info);
+		dataset_info(dir->dataset, &info);
 		failed += info.state == DATASET_FAILED;
 		stale += info.state == DATASET_STALE;
 	}
@@ -265,8 +187,7 @@ static void serve(struct fs *fs, struct session *session, int signal_fd,
 		if (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
 			if (info.ssi_signo != SIGHUP)
 				return;
-			log_info(
-				"SIGHUP: the configuration is read again at the next mount");
+			datasets_reload(fs, status);
 		}
 		is_watching = parking_give_up_killed(&fs->parking);
 		if (status->tick) {
@@ -339,7 +260,7 @@ static int run(struct fs *fs, struct session *session, struct opening *opening,
 	if (r == 0)
 		r = node_open(&fs->options->node, &fs->node, err);
 	if (r == 0)
-		r = tree_build(fs, err);
+		r = datasets_build(fs, err);
 	if (r == 0 && fs->options->is_single)
 		r = open_single(fs, opening, signal_fd, err);
 	if (r == 0)
@@ -351,7 +272,7 @@ static int run(struct fs *fs, struct session *session, struct opening *opening,
 	if (r < 0)
 		return r;
 	begin_passthrough(fs, session);
-	watch_changes(fs);
+	datasets_watch(fs);
 	set_read_ahead(session, fs->options->read_ahead_bytes ?
 					fs->options->read_ahead_bytes :
 					READ_AHEAD_BYTES);

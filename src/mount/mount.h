@@ -64,6 +64,10 @@ struct mount_status {
 	void (*ready)(void *arg, const char *line);
 	/* called about once a second from the waiting thread */
 	void (*tick)(void *arg, const char *line);
+	/* SIGHUP: the options as the configuration has them now; they live as
+	 * long as the mount, which takes new datasets from them. Or NULL. */
+	int (*reload)(void *arg, const struct mount_options **ret,
+		      struct err *err);
 	void *arg;
 };
 

@@ -151,8 +151,8 @@ static bool lies_inside(const char *path, const struct stat *mountpoint)
 	return false;
 }
 
-static int check_guards(const struct mount_options *options,
-			const char *mountpoint, struct err *err)
+int mountpoint_check_guards(const struct mount_options *options,
+			    const char *mountpoint, struct err *err)
 {
 	struct stat st;
 
@@ -244,7 +244,7 @@ int mount_check(const struct mount_options *options, struct err *err)
 		if (r < 0)
 			return r;
 		if (!is_ours)
-			return check_guards(options, path, err);
+			return mountpoint_check_guards(options, path, err);
 		switch (mount_probe(path, MOUNT_LOOK_MS)) {
 		case MOUNT_ANSWERS:
 			return err_set(err, EBUSY,

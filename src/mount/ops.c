@@ -373,9 +373,10 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 		add_totals(tree_slot(&fs->tree, ino_slot(ino)), &bytes,
 			   &entries);
 	} else {
-		for (size_t i = 0; i < fs->tree.dirs.count; i++) {
-			uint32_t slot =
-				atomic_load(&fs->tree.dirs.items[i].slot);
+		struct tree_dir *dir;
+
+		for (size_t i = 0; (dir = tree_get(&fs->tree, i)); i++) {
+			uint32_t slot = atomic_load(&dir->slot);
 
 			if (slot)
 				add_totals(tree_slot(&fs->tree, slot), &bytes,

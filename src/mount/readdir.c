@@ -104,10 +104,11 @@ static int add_dots(struct listing *listing, struct err *err)
 static void add_tree_names(struct listing *listing)
 {
 	struct fs *fs = listing->op->fs;
-	struct tree_dir *dir = listing->target.dir;
+	const struct tree_children *children =
+		tree_children(listing->target.dir);
 
-	for (uint64_t i = listing->index - DOTS; i < dir->child_count; i++) {
-		struct tree_dir *child = &fs->tree.dirs.items[dir->children[i]];
+	for (uint64_t i = listing->index - DOTS; i < children->count; i++) {
+		struct tree_dir *child = tree_get(&fs->tree, children->at[i]);
 		struct fuse_entry_param entry;
 
 		entry_of_dir(fs, child, &entry);

@@ -71,21 +71,13 @@ static int put_dataset(struct buf *buf, const struct dataset_options *dataset)
 }
 
 int reopen_describe(const struct mount_options *options,
-		    const struct dataset *dataset, struct buf *ret)
+		    const struct dataset_options *dataset, struct buf *ret)
 {
-	const struct dataset_options *found = NULL;
-	int r;
+	int r = put(ret, "larder-options", "1");
 
-	for (size_t i = 0; i < options->dataset_count; i++)
-		if (!strcmp(options->datasets[i].options.name,
-			    dataset_name(dataset)))
-			found = &options->datasets[i].options;
-	if (!found)
-		return -ENODATA;
-	r = put(ret, "larder-options", "1");
 	if (r == 0)
 		r = put_node(ret, &options->node);
-	return r == 0 ? put_dataset(ret, found) : r;
+	return r == 0 ? put_dataset(ret, dataset) : r;
 }
 
 /* The mount of ours that the path is on, if it is the asking user's. */

@@ -18,64 +18,99 @@
 #include "base/log.h"
 #include "mount/tree.h"
 
+/* Only the pages in use take memory. */
+static void *map_table(size_t size)
+{
+	void *table = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return table == MAP_FAILED ? NULL : table;
+}
+
 int tree_init(struct tree *tree, struct err *err)
 {
-	*tree = (struct tree){.slot_count = 1};
-	/* only the pages in use take memory */
-	void *slots = mmap(NULL, SLOTS_MAX * sizeof(*tree->slots),
-			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			   -1, 0);
-	if (slots == MAP_FAILED)
-		return err_set(err, ENOMEM, "out of memory");
-	tree->slots = slots;
+	*tree = (struct tree){
+		.slot_count = 1,
+		.slots = map_table(SLOTS_MAX * sizeof(*tree->slots)),
+		.dirs = map_table(TREE_DIRS_MAX * sizeof(*tree->dirs)),
+	};
 	pthread_mutex_init(&tree->lock, NULL);
-	struct tree_dir *root = vec_push(&tree->dirs);
-	if (root)
-		root->name = strdup("");
-	if (!root || !root->name) {
+	if (tree->slots && tree->dirs)
+		tree->dirs[0].name = strdup("");
+	if (!tree->slots || !tree->dirs || !tree->dirs[0].name) {
 		tree_release(tree);
 		return err_set(err, ENOMEM, "out of memory");
 	}
+	tree->made_count = 1;
+	atomic_store(&tree->dir_count, 1);
 	return 0;
+}
+
+static void children_free(struct tree_children *children)
+{
+	while (children) {
+		struct tree_children *older = children->older;
+
+		free(children);
+		children = older;
+	}
+}
+
+static void dir_release(struct tree_dir *dir)
+{
+	free(dir->name);
+	free(dir->fault);
+	children_free(atomic_load(&dir->children));
 }
 
 void tree_release(struct tree *tree)
 {
-	if (!tree->slots)
-		return;
-	for (uint32_t i = 1; i < tree->slot_count; i++) {
-		struct slot *slot = atomic_load(&tree->slots[i]);
+	if (tree->slots) {
+		for (uint32_t i = 1; i < tree->slot_count; i++) {
+			struct slot *slot = atomic_load(&tree->slots[i]);
 
-		snapshot_unref(slot->snapshot);
-		free(slot);
+			snapshot_unref(slot->snapshot);
+			free(slot);
+		}
+		munmap(tree->slots, SLOTS_MAX * sizeof(*tree->slots));
 	}
-	for (size_t i = 0; i < tree->dirs.count; i++) {
-		free(tree->dirs.items[i].name);
-		free(tree->dirs.items[i].children);
-		free(tree->dirs.items[i].fault);
+	if (tree->dirs) {
+		for (uint32_t i = 0; i < tree->made_count; i++)
+			dir_release(&tree->dirs[i]);
+		munmap(tree->dirs, TREE_DIRS_MAX * sizeof(*tree->dirs));
 	}
-	vec_release(&tree->dirs);
-	munmap(tree->slots, SLOTS_MAX * sizeof(*tree->slots));
 	pthread_mutex_destroy(&tree->lock);
 	*tree = (struct tree){0};
 }
 
 struct tree_dir *tree_get(struct tree *tree, uint64_t index)
 {
-	return index < tree->dirs.count ? &tree->dirs.items[index] : NULL;
+	return index < atomic_load_explicit(&tree->dir_count,
+					    memory_order_acquire) ?
+		       &tree->dirs[index] :
+		       NULL;
+}
+
+const struct tree_children *tree_children(const struct tree_dir *dir)
+{
+	static const struct tree_children none;
+	const struct tree_children *children =
+		atomic_load_explicit(&dir->children, memory_order_acquire);
+
+	return children ? children : &none;
 }
 
 /* Where the name is among the children, or would be. */
-static uint32_t child_position(struct tree *tree, const struct tree_dir *dir,
+static uint32_t child_position(const struct tree *tree,
+			       const struct tree_children *children,
 			       const char *name, size_t len, bool *ret_found)
 {
-	uint32_t low = 0, high = dir->child_count;
+	uint32_t low = 0, high = children->count;
 
 	*ret_found = false;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		const char *other =
-			tree->dirs.items[dir->children[middle]].name;
+		const char *other = tree->dirs[children->at[middle]].name;
 		int order = strncmp(name, other, len);
 
 		if (order == 0 && other[len])
@@ -90,101 +125,156 @@ static uint32_t child_position(struct tree *tree, const struct tree_dir *dir,
 	return low;
 }
 
+static struct tree_dir *find_child(struct tree *tree,
+				   const struct tree_dir *dir, const char *name,
+				   size_t len)
+{
+	const struct tree_children *children = tree_children(dir);
+	bool found;
+	uint32_t position = child_position(tree, children, name, len, &found);
+
+	return found ? &tree->dirs[children->at[position]] : NULL;
+}
+
 struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir,
 			   const char *name)
 {
-	bool found;
-	uint32_t position =
-		child_position(tree, dir, name, strlen(name), &found);
-
-	return found ? &tree->dirs.items[dir->children[position]] : NULL;
+	return find_child(tree, dir, name, strlen(name));
 }
 
-static int child_add(struct tree *tree, uint32_t parent, uint32_t position,
-		     const char *name, size_t len)
+struct tree_dir *tree_find_path(struct tree *tree, const char *path)
 {
-	uint32_t index = (uint32_t)tree->dirs.count;
-	_cleanup_free_ char *copy = strndup(name, len);
-	struct tree_dir *child = copy ? vec_push(&tree->dirs) : NULL;
+	struct tree_dir *dir = &tree->dirs[0];
+
+	while (dir && *path) {
+		size_t len = strcspn(path, "/");
+
+		dir = find_child(tree, dir, path, len);
+		path += len;
+		path += *path == '/';
+	}
+	return dir;
+}
+
+static struct tree_dir *dir_new(struct tree *tree, uint32_t parent,
+				const char *name, size_t len)
+{
+	uint32_t index = tree->made_count;
+	struct tree_dir *dir = &tree->dirs[index];
+
+	if (index == TREE_DIRS_MAX)
+		return NULL;
+	*dir = (struct tree_dir){
+		.name = strndup(name, len),
+		.index = index,
+		.parent = parent,
+	};
+	if (!dir->name)
+		return NULL;
+	tree->made_count++;
+	return dir;
+}
+
+/* From here on others find it. */
+static int child_show(struct tree *tree, struct tree_dir *parent,
+		      const struct tree_dir *child)
+{
+	struct tree_children *old = atomic_load(&parent->children);
+	uint32_t count = old ? old->count : 0, position;
+	struct tree_children *children = malloc(
+		sizeof(*children) + (count + 1) * sizeof(children->at[0]));
+	bool found;
+
+	if (!children)
+		return -ENOMEM;
+	position = child_position(tree, tree_children(parent), child->name,
+				  strlen(child->name), &found);
+	children->older = old;
+	children->count = count + 1;
+	for (uint32_t i = 0; i < count; i++)
+		children->at[i + (i >= position)] = old->at[i];
+	children->at[position] = child->index;
+	atomic_store_explicit(&parent->children, children,
+			      memory_order_release);
+	return 0;
+}
+
+static int set_leaf(struct tree_dir *dir, const struct tree_leaf *leaf)
+{
+	dir->options = leaf->options;
+	dir->dataset = leaf->dataset;
+	if (!leaf->dataset)
+		dir->fault = strdup(leaf->fault);
+	return leaf->dataset || dir->fault ? 0 : -ENOMEM;
+}
+
+/* The directories of `path`, which are not there yet. */
+static int make_below(struct tree *tree, const struct tree_dir *dir,
+		      const char *path, const struct tree_leaf *leaf,
+		      struct tree_dir **ret)
+{
+	size_t len = strcspn(path, "/");
+	struct tree_dir *child = dir_new(tree, dir->index, path, len), *below;
+	int r;
 
 	if (!child)
 		return -ENOMEM;
-	/* vec_push may have moved them all */
-	struct tree_dir *dir = &tree->dirs.items[parent];
-	uint32_t *children = reallocarray(dir->children, dir->child_count + 1,
-					  sizeof(*children));
-	if (!children) {
-		tree->dirs.count--;
-		return -ENOMEM;
-	}
-	memmove(children + position + 1, children + position,
-		(dir->child_count - position) * sizeof(*children));
-	children[position] = index;
-	dir->children = children;
-	dir->child_count++;
-	child->name = steal_ptr(copy);
-	child->index = index;
-	child->parent = parent;
-	return 0;
+	*ret = child;
+	if (!path[len])
+		return set_leaf(child, leaf);
+	r = make_below(tree, child, path + len + 1, leaf, &below);
+	return r == 0 ? child_show(tree, child, below) : r;
 }
 
-/* The directory of a dataset that is not there yet. */
-static int tree_make(struct tree *tree, const char *path, struct tree_dir **ret,
-		     struct err *err)
+/* No name is seen before all it leads to. */
+static int add_below(struct tree *tree, struct tree_dir *dir, const char *path,
+		     const struct tree_leaf *leaf)
 {
-	uint32_t at = 0;
+	struct tree_dir *child;
+	int r = make_below(tree, dir, path, leaf, &child);
 
-	for (const char *part = path; *part;) {
-		size_t len = strcspn(part, "/");
-		bool found;
+	atomic_store_explicit(&tree->dir_count, tree->made_count,
+			      memory_order_release);
+	return r == 0 ? child_show(tree, dir, child) : r;
+}
 
-		if (tree_is_dataset(&tree->dirs.items[at]))
-			return err_set(
-				err, EEXIST,
-				"dataset '%s' lies inside dataset '%.*s'", path,
-				(int)(part - path - 1), path);
-		uint32_t position = child_position(tree, &tree->dirs.items[at],
-						   part, len, &found);
-		if (!found && child_add(tree, at, position, part, len) < 0)
-			return err_set(err, ENOMEM, "out of memory");
-		at = tree->dirs.items[at].children[position];
-		part += len;
-		part += *part == '/';
+static int refuse_inside(const char *path, const char *rest, struct err *err)
+{
+	return err_set(err, EEXIST, "dataset '%s' lies inside dataset '%.*s'",
+		       path, (int)(rest - path - 1), path);
+}
+
+static int refuse_above(const struct tree *tree, const char *path,
+			const struct tree_dir *dir, struct err *err)
+{
+	return err_set(err, EEXIST,
+		       "dataset '%s/%s...' lies inside dataset '%s'", path,
+		       tree->dirs[tree_children(dir)->at[0]].name, path);
+}
+
+int tree_add(struct tree *tree, const char *path, const struct tree_leaf *leaf,
+	     struct err *err)
+{
+	struct tree_dir *dir = &tree->dirs[0], *child;
+	const char *rest = path;
+
+	while (*rest && !tree_is_dataset(dir) &&
+	       (child = find_child(tree, dir, rest, strcspn(rest, "/")))) {
+		dir = child;
+		rest += strcspn(rest, "/");
+		rest += *rest == '/';
 	}
-	struct tree_dir *dir = &tree->dirs.items[at];
+	if (tree_is_dataset(dir) && *rest)
+		return refuse_inside(path, rest, err);
 	if (tree_is_dataset(dir))
 		return err_set(err, EEXIST, "dataset '%s' is configured twice",
 			       path);
-	if (dir->child_count)
-		return err_set(err, EEXIST,
-			       "dataset '%s/%s...' lies inside dataset '%s'",
-			       path, tree->dirs.items[dir->children[0]].name,
-			       path);
-	*ret = dir;
+	if (!*rest && tree_children(dir)->count)
+		return refuse_above(tree, path, dir, err);
+	if ((*rest ? add_below(tree, dir, rest, leaf) : set_leaf(dir, leaf)) <
+	    0)
+		return err_set(err, ENOMEM, "out of memory");
 	return 0;
-}
-
-int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
-	     struct err *err)
-{
-	struct tree_dir *dir;
-	int r = tree_make(tree, path, &dir, err);
-
-	if (r == 0)
-		dir->dataset = dataset;
-	return r;
-}
-
-int tree_add_fault(struct tree *tree, const char *path, const char *fault,
-		   struct err *err)
-{
-	struct tree_dir *dir;
-	int r = tree_make(tree, path, &dir, err);
-
-	if (r < 0)
-		return r;
-	dir->fault = strdup(fault);
-	return dir->fault ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
 struct slot *tree_slot(const struct tree *tree, uint32_t index)

@@ -9,13 +9,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/vec.h"
 #include "dataset/dataset.h"
 
 /*
- * The directories above the datasets, made from the sections' names and never
- * changed afterwards, and the slots: an append-only table of every (dataset,
- * snapshot) shown so far. Together they give inode numbers a meaning without
+ * The directories above the datasets, made from the sections' names, and the
+ * slots: a table of every (dataset, snapshot) shown so far. Both only grow: one
+ * thread adds while others look. Together they give inode numbers a meaning without
  * any memory per file:
  *
  *     slot (16 bits) | entry number + 1 (48 bits)     an entry of a snapshot
@@ -27,6 +26,7 @@
 #define INO_ENTRY_BITS 48
 #define INO_ENTRY_MASK ((UINT64_C(1) << INO_ENTRY_BITS) - 1)
 #define SLOTS_MAX 65536u /* the slot's 16 bits */
+#define TREE_DIRS_MAX 65536u /* more sections are not read */
 
 static inline uint64_t ino_make(uint32_t slot, uint64_t number)
 {
@@ -44,13 +44,21 @@ static inline uint64_t ino_number(uint64_t ino)
 	return (ino & INO_ENTRY_MASK) - 1;
 }
 
+/* Never changed; a new one takes its place. */
+struct tree_children {
+	struct tree_children *older; /* others may still look at it */
+	uint32_t count;
+	uint32_t at[]; /* indexes, in the order of their names */
+};
+
+/* All but children and slot is written before others see it. */
 struct tree_dir {
 	char *name;
 	uint32_t index, parent;
-	uint32_t *children; /* indexes, in the order of their names */
-	uint32_t child_count;
+	_Atomic(struct tree_children *) children; /* NULL: none */
 	struct dataset *dataset; /* NULL: only a directory, or: */
 	char *fault; /* why the dataset of this name can never work */
+	const struct dataset_options *options; /* it was made with */
 	_Atomic uint32_t slot; /* of the current snapshot; 0: not opened yet */
 };
 
@@ -68,7 +76,9 @@ struct slot {
 };
 
 struct tree {
-	VEC(struct tree_dir) dirs;
+	struct tree_dir *dirs; /* TREE_DIRS_MAX */
+	_Atomic uint32_t dir_count;
+	uint32_t made_count; /* of them and those not shown yet: the adder's */
 	_Atomic(struct slot *) *slots; /* SLOTS_MAX; entry 0 is not used */
 	uint32_t slot_count;	       /* guarded by lock */
 	pthread_mutex_t lock;
@@ -77,17 +87,24 @@ struct tree {
 /* A tree with only a root. */
 int tree_init(struct tree *tree, struct err *err);
 void tree_release(struct tree *tree);
+/* What to put at a path: a dataset, or in its place what every use of it fails
+ * with (copied). options live as long as the tree. */
+struct tree_leaf {
+	struct dataset *dataset;
+	const char *fault;
+	const struct dataset_options *options;
+};
 /* "" puts the dataset at the root. -EEXIST when a name is there already or one
- * dataset would lie inside another. */
-int tree_add(struct tree *tree, const char *path, struct dataset *dataset,
+ * dataset would lie inside another. By one thread at a time. */
+int tree_add(struct tree *tree, const char *path, const struct tree_leaf *leaf,
 	     struct err *err);
-/* In its place, what every use of it fails with. */
-int tree_add_fault(struct tree *tree, const char *path, const char *fault,
-		   struct err *err);
+/* The directory of exactly this path, or NULL. */
+struct tree_dir *tree_find_path(struct tree *tree, const char *path);
 /* NULL if no such name or number. */
 struct tree_dir *tree_find(struct tree *tree, const struct tree_dir *dir,
 			   const char *name);
 struct tree_dir *tree_get(struct tree *tree, uint64_t index);
+const struct tree_children *tree_children(const struct tree_dir *dir);
 
 /* Without a lock; NULL for a number that was never given. */
 struct slot *tree_slot(const struct tree *tree, uint32_t index);

@@ -107,7 +107,7 @@ static void reply_options(fuse_req_t req, const struct tree_dir *dir,
 
 	buf_init(&text, 65536);
 	if (dir && dir->dataset && (uid == 0 || uid == geteuid()))
-		r = reopen_describe(fs->options, dir->dataset, &text);
+		r = reopen_describe(fs->options, dir->options, &text);
 	if (r < 0)
 		fuse_reply_err(req, -r);
 	else

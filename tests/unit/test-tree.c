@@ -21,6 +21,13 @@ static struct dataset *dataset_of(int number)
 	return (struct dataset *)(uintptr_t)(0x1000 + number);
 }
 
+static int add(struct tree *tree, const char *path, int number, struct err *err)
+{
+	const struct tree_leaf leaf = {.dataset = dataset_of(number)};
+
+	return tree_add(tree, path, &leaf, err);
+}
+
 static void test_inode_numbers_come_apart(void **state)
 {
 	static const struct {
@@ -57,26 +64,27 @@ static void test_names_are_found_and_sorted(void **state)
 
 	assert_int_equal(tree_init(&tree, NULL), 0);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		assert_int_equal(
-			tree_add(&tree, names[i], dataset_of((int)i), NULL), 0);
+		assert_int_equal(add(&tree, names[i], (int)i, NULL), 0);
 	struct tree_dir *root = tree_get(&tree, 0);
-	assert_int_equal(root->child_count, 6);
+	assert_int_equal(tree_children(root)->count, 6);
 	for (uint32_t i = 0; i < 6; i++)
-		assert_string_equal(tree_get(&tree, root->children[i])->name,
-				    top[i]);
+		assert_string_equal(
+			tree_get(&tree, tree_children(root)->at[i])->name,
+			top[i]);
 	struct tree_dir *a = tree_find(&tree, root, "a");
 	assert_non_null(a);
 	assert_null(a->dataset);
-	assert_int_equal(a->child_count, 3);
+	assert_int_equal(tree_children(a)->count, 3);
 	for (uint32_t i = 0; i < 3; i++)
-		assert_string_equal(tree_get(&tree, a->children[i])->name,
-				    below[i]);
+		assert_string_equal(
+			tree_get(&tree, tree_children(a)->at[i])->name,
+			below[i]);
 	struct tree_dir *b = tree_find(&tree, a, "b");
 	assert_int_equal(b->parent, a->index);
 	assert_ptr_equal(tree_find(&tree, b, "d")->dataset, dataset_of(4));
 	assert_null(tree_find(&tree, root, "ab"));
 	assert_null(tree_find(&tree, root, ""));
-	assert_null(tree_get(&tree, tree.dirs.count));
+	assert_null(tree_get(&tree, atomic_load(&tree.dir_count)));
 	assert_null(tree_get(&tree, UINT64_MAX));
 	assert_null(tree_slot(&tree, 1));
 	assert_null(tree_slot(&tree, SLOTS_MAX));
@@ -89,18 +97,17 @@ static void test_datasets_do_not_overlap(void **state)
 	struct tree tree;
 
 	assert_int_equal(tree_init(&tree, NULL), 0);
-	assert_int_equal(tree_add(&tree, "a/b", dataset_of(1), NULL), 0);
-	assert_int_equal(tree_add(&tree, "a/b", dataset_of(2), &err), -EEXIST);
+	assert_int_equal(add(&tree, "a/b", 1, NULL), 0);
+	assert_int_equal(add(&tree, "a/b", 2, &err), -EEXIST);
 	assert_non_null(strstr(err.text, "twice"));
-	assert_int_equal(tree_add(&tree, "a/b/c", dataset_of(2), &err),
-			 -EEXIST);
+	assert_int_equal(add(&tree, "a/b/c", 2, &err), -EEXIST);
 	assert_non_null(strstr(err.text, "'a/b/c' lies inside dataset 'a/b'"));
-	assert_int_equal(tree_add(&tree, "a", dataset_of(2), &err), -EEXIST);
+	assert_int_equal(add(&tree, "a", 2, &err), -EEXIST);
 	assert_non_null(strstr(err.text, "inside dataset 'a'"));
 	tree_release(&tree);
 	/* the root itself */
 	assert_int_equal(tree_init(&tree, NULL), 0);
-	assert_int_equal(tree_add(&tree, "", dataset_of(1), NULL), 0);
+	assert_int_equal(add(&tree, "", 1, NULL), 0);
 	assert_ptr_equal(tree_get(&tree, 0)->dataset, dataset_of(1));
 	tree_release(&tree);
 }
@@ -114,7 +121,7 @@ static void test_many_names(void **state)
 	for (int i = 0; i < 3000; i++) {
 		snprintf(name, sizeof(name), "d%d/e%d", i % 50,
 			 i * 7919 % 3000);
-		assert_int_equal(tree_add(&tree, name, dataset_of(i), NULL), 0);
+		assert_int_equal(add(&tree, name, i, NULL), 0);
 	}
 	for (int i = 0; i < 3000; i++) {
 		snprintf(name, sizeof(name), "d%d", i % 50);
