@@ -4,7 +4,7 @@
 # Sourced by tests that need mount(8) to find mount.larder, or a configuration
 # in /etc: they run again in a mount namespace of their own, where
 # $T/etc lies over /etc and the built program is installed in /usr/bin and /usr/sbin.
-# Call it after lib.sh: in_namespace "$0" "$@"
+# Call it after lib.sh: in_namespace
 
 in_namespace() {
 	if [ -n "${IN_NAMESPACE-}" ]; then
@@ -24,7 +24,7 @@ in_namespace() {
 			mount -t overlay -o "lowerdir=$IN_NAMESPACE/over/${dir%:*}:/${dir#*:}" \
 				overlay "/${dir#*:}" || exit 77
 		done
-		exec bash "$@"' bash "$@" || status=$?
+		exec bash "$1"' bash "$top_srcdir/tests/$test_name.sh" || status=$?
 	exit $status
 }
 # Where files of /etc/larder can be written from inside.

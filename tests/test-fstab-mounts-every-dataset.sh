@@ -7,7 +7,7 @@
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/namespace.sh"
 requires fuse root net nginx python3
-in_namespace "$0" "$@"
+in_namespace
 
 mkdir tree1 tree2 datasets
 echo one > tree1/file

@@ -8,7 +8,7 @@
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/namespace.sh"
 requires fuse root
-in_namespace "$0" "$@"
+in_namespace
 
 mkdir tree "mirror, a#1" mnt "mount point"
 echo hello > tree/file

@@ -421,11 +421,13 @@ static int read_directory(struct cli *cli, const char *file, struct err *err)
 	return r;
 }
 
-static int read_config(struct cli *cli, struct err *err)
+/* path: cli->settings.config, or where that is from elsewhere. */
+static int read_config(struct cli *cli, const char *path, struct err *err)
 {
-	const char *path =
-		cli_absolute(cli, cli->settings.config) ?: CLI_CONFIG;
-	int r = config_read(path, &cli->options, on_section, cli, err);
+	int r;
+
+	path = path ?: CLI_CONFIG;
+	r = config_read(path, &cli->options, on_section, cli, err);
 
 	/* only a file that was asked for must be there */
 	if (r == -ENOENT && !cli->settings.config) {
@@ -558,7 +560,7 @@ int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 						  "something is missing" :
 						  "too many words",
 					  command->usage));
-	r = read_config(cli, &err);
+	r = read_config(cli, cli->settings.config, &err);
 	if (r < 0)
 		return CLI_EXIT(cli_fail(command->name, r, &err));
 	if (cli->settings.debug && set_debug(cli->settings.debug, &err) < 0)
@@ -580,7 +582,8 @@ int cli_read_again(const struct cli *cli, const struct cli_command *command,
 	if (r == 0)
 		r = options_parse(&ret->options, argc, argv, err);
 	if (r == 0)
-		r = read_config(ret, err);
+		r = read_config(ret, cli_absolute(ret, ret->settings.config),
+				err);
 	if (r < 0)
 		cli_end(ret);
 	return r;
