@@ -36,6 +36,7 @@ static void put_blob(struct cache *cache, unsigned int number)
 static void fill(struct cache *cache)
 {
 	keeper_stop(&cache->keeper); /* the test is the keeper */
+	sealer_stop(&cache->sealer); /* it opens what is complete */
 	for (unsigned int i = 0; i < 34; i++)
 		put_blob(cache, i);
 	recorder_flush(&cache->recorder, 5000);
