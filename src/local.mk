@@ -142,6 +142,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/xattr.c \
 	%D%/fetch/answer.c \
 	%D%/fetch/answer.h \
+	%D%/fetch/exchange-fail.c \
 	%D%/fetch/exchange.c \
 	%D%/fetch/exchange.h \
 	%D%/fetch/fetch.c \
@@ -152,6 +153,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/fetch/origins.c \
 	%D%/fetch/pace.c \
 	%D%/fetch/pace.h \
+	%D%/fetch/proxy.c \
+	%D%/fetch/proxy.h \
 	%D%/fetch/retry.c \
 	%D%/fetch/s3-keys.c \
 	%D%/fetch/s3.c \

@@ -247,6 +247,7 @@ lib_nginx_conf() {
 			access_log access.log larder;
 			client_body_temp_path temp;
 			proxy_temp_path temp;
+			${nginx_http-}
 			fastcgi_temp_path temp;
 			uwsgi_temp_path temp;
 			scgi_temp_path temp;
@@ -254,7 +255,8 @@ lib_nginx_conf() {
 			tcp_nodelay on;
 			keepalive_requests 1000000;
 			server {
-				listen 127.0.0.1:$2;
+				listen 127.0.0.1:$2 ${nginx_listen-};
+				${nginx_server-}
 				location / { root "$1"; $3 }
 			}
 		}
@@ -263,7 +265,8 @@ lib_nginx_conf() {
 
 # start_nginx ROOT [DIRECTIVES]: serve ROOT on loopback. Sets nginx_url,
 # nginx_pid, nginx_port and nginx_log ("GET /x HTTP/1.1 206 100
-# bytes=0-99"); DIRECTIVES go into the location ("limit_rate 1m;").
+# bytes=0-99"); DIRECTIVES go into the location ("limit_rate 1m;"), those in
+# nginx_http, nginx_server and nginx_listen ("ssl http2") where they say.
 start_nginx() {
 	local root prefix try
 	root=$(cd "$1" && pwd)

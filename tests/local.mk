@@ -43,6 +43,7 @@ unit_tests = \
 	%D%/unit/test-origins \
 	%D%/unit/test-pack \
 	%D%/unit/test-places \
+	%D%/unit/test-proxy \
 	%D%/unit/test-publish \
 	%D%/unit/test-publish-index \
 	%D%/unit/test-publish-lease \
@@ -147,6 +148,7 @@ dist_check_SCRIPTS += \
 	%D%/test-passthrough-falls-back.sh \
 	%D%/test-pinned-files-stay.sh \
 	%D%/test-programs-read-the-mount.sh \
+	%D%/test-proxies-are-used-and-named.sh \
 	%D%/test-publish-commands.sh \
 	%D%/test-publish-is-deterministic.sh \
 	%D%/test-publish-on-a-full-disk.sh \
@@ -169,6 +171,7 @@ dist_check_SCRIPTS += \
 	%D%/test-status-shows-every-dataset.sh \
 	%D%/test-status-shows-the-cache.sh \
 	%D%/test-stuck-mirror-leaves-others-alone.sh \
+	%D%/test-tls-is-checked.sh \
 	%D%/test-tree-round-trips.sh \
 	%D%/test-unanswered-connections-are-bounded.sh \
 	%D%/test-unreachable-is-not-absent.sh \
@@ -291,6 +294,7 @@ full_tests = \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-sizes-beyond-32-bits.sh \
+	%D%/test-tls-is-checked.sh \
 	%D%/test-tree-round-trips.sh \
 	$(NULL)
 

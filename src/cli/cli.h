@@ -65,7 +65,7 @@ struct settings {
 	bool insecure;
 	int expired; /* 0 serve, 1 refuse */
 	uint64_t timeout_ms, refresh_ms, buffer_bytes;
-	char *proxy, *ca;
+	char *proxy, *ca, *cert, *cert_key;
 	struct cli_s3 s3;
 	/* of mounts */
 	bool allow_other, allow_root, noexec, nopassthrough, default_permissions, remount;

@@ -115,7 +115,7 @@ static int add_dataset(struct request *request, struct cli_dataset *dataset,
 
 static size_t guards_needed(const struct cli *cli)
 {
-	size_t count = 3 + cli->datasets.count + 2 * cli->settings.keys.count;
+	size_t count = 5 + cli->datasets.count + 2 * cli->settings.keys.count;
 
 	for (size_t i = 0; i < cli->datasets.count; i++) {
 		const struct cli_dataset *dataset = cli->datasets.items[i];
@@ -198,6 +198,8 @@ static int prepare(struct request *request, struct err *err)
 		return r;
 	guard(request, "cache directory", options->node.cache_dir);
 	guard(request, "certificate file", options->node.ca_file);
+	guard(request, "client certificate", options->node.cert_file);
+	guard(request, "client key", options->node.cert_key_file);
 	guard(request, "configuration",
 	      cli_absolute(request->cli, request->cli->settings.config));
 	options->datasets = request->datasets;

@@ -160,6 +160,16 @@ static const struct option_def node_options_table[] = {
 	 AT(ca),
 	 .value = "FILE",
 	 .help = "trust these certificates instead of the system's"},
+	{.name = "cert",
+	 .type = OPTION_STRING,
+	 AT(cert),
+	 .value = "FILE",
+	 .help = "show this client certificate to servers that ask for one"},
+	{.name = "cert-key",
+	 .type = OPTION_STRING,
+	 AT(cert_key),
+	 .value = "FILE",
+	 .help = "its key (default: in the same file)"},
 	{0},
 };
 

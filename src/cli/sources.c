@@ -114,6 +114,14 @@ static uint64_t disk_bytes(const char *path)
 	return statvfs("/", &st) == 0 ? (uint64_t)st.f_blocks * st.f_frsize : 0;
 }
 
+static int check_readable(const char *what, const char *path, struct err *err)
+{
+	if (!path || access(path, R_OK) == 0)
+		return 0;
+	return err_set(err, errno, "cannot read %s '%s': %s", what, path,
+		       strerror(errno));
+}
+
 int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 {
 	const struct settings *settings = &cli->settings;
@@ -125,9 +133,12 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 				disk_bytes(dir) :
 				0;
 	const char *ca = cli_absolute(cli, settings->ca);
-	if (ca && access(ca, R_OK) < 0)
-		return err_set(err, errno, "cannot read certificates '%s': %s",
-			       ca, strerror(errno));
+	const char *cert = cli_absolute(cli, settings->cert);
+	const char *cert_key = cli_absolute(cli, settings->cert_key);
+	if (check_readable("certificates", ca, err) < 0 ||
+	    check_readable("client certificate", cert, err) < 0 ||
+	    check_readable("key of the client certificate", cert_key, err) < 0)
+		return -EACCES;
 	*ret = (struct node_options){
 		.cache_dir = dir,
 		.cache_limit_bytes = option_space_bytes(&settings->size, disk),
@@ -140,6 +151,8 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 				      (uint32_t)settings->refresh_ms,
 		.proxy = settings->proxy,
 		.ca_file = ca,
+		.cert_file = cert,
+		.cert_key_file = cert_key,
 	};
 	return 0;
 }

@@ -59,7 +59,7 @@ struct node_options {
 				  memory */
 	uint32_t timeout_ms;   /* 0: 30,000; a reader's budget */
 	uint32_t refresh_ms;   /* 0: 60,000; how often heads are looked at */
-	const char *proxy, *ca_file;
+	const char *proxy, *ca_file, *cert_file, *cert_key_file;
 };
 int node_open(const struct node_options *options, struct node **ret,
 	      struct err *err);

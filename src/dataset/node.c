@@ -157,6 +157,8 @@ static int start_threads(struct node *node, const struct node_options *options,
 	const struct fetcher_options fetcher_options = {
 		.proxy = options->proxy,
 		.ca_file = options->ca_file,
+		.cert_file = options->cert_file,
+		.cert_key_file = options->cert_key_file,
 		.spool_dir = options->cache_dir,
 	};
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);

@@ -31,23 +31,13 @@
 #define CUT_BYTES_MAX (UINT64_C(64) << 20)
 /* libcurl's largest; fewer system calls for long ranges. */
 #define RECEIVE_BYTES (512L << 10)
-/* Errors of S3 are shorter. */
+/* Errors are shorter, where they are no pages for people. */
 #define REASON_BYTES_MAX 8192u
 /* SHA-256 of nothing. */
 #define EMPTY_SHA256                                                           \
 	"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 /* ---- what an answer is worth */
-
-void exchange_fail(struct exchange *exchange, enum fetch_class class,
-		   const char *text)
-{
-	if (exchange->has_failed)
-		return;
-	exchange->has_failed = true;
-	exchange->class = class;
-	err_set(&exchange->err, EIO, "%s", text);
-}
 
 static void make_room(struct exchange *exchange)
 {
@@ -175,9 +165,7 @@ static void keep_reason(struct exchange *exchange, const char *data, size_t len)
 {
 	size_t room = REASON_BYTES_MAX - exchange->reason.len;
 
-	if (exchange->job->origin->s3)
-		(void)buf_append(&exchange->reason, data,
-				 len < room ? len : room);
+	(void)buf_append(&exchange->reason, data, len < room ? len : room);
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
@@ -228,109 +216,6 @@ static int on_connected(void *arg, char *to, char *from, int to_port,
 	scoped_lock(&fetcher->lock);
 	look_by(fetcher, now + fetcher->silence_timeout_ms);
 	return CURL_PREREQFUNC_OK;
-}
-
-/* ---- foreign codes */
-
-static void fail_connect(struct exchange *exchange)
-{
-	long errnum = 0;
-
-	exchange->job->met_silence = true;
-	curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &errnum);
-	if (errnum == ECONNREFUSED)
-		exchange_fail(exchange, FETCH_UNREACHABLE,
-			      "connection refused");
-	else if (errnum == ENETUNREACH || errnum == EHOSTUNREACH)
-		exchange_fail(exchange, FETCH_UNREACHABLE,
-			      "no route to the server");
-	else
-		exchange_fail(exchange, FETCH_UNREACHABLE, "cannot connect");
-}
-
-static void fail_lost(struct exchange *exchange)
-{
-	const struct judgement *judgement = &exchange->judgement;
-	long status = 0;
-	char text[96];
-
-	curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &status);
-	if (status >= 300) {
-		snprintf(text, sizeof(text), "proxy: HTTP %ld", status);
-		exchange_fail(exchange,
-			      status == 407 || status == 403 ?
-				      FETCH_REFUSED :
-				      FETCH_UNREACHABLE,
-			      text);
-	} else if (exchange->is_judged && judgement->has_body_bytes) {
-		snprintf(text, sizeof(text),
-			 "connection lost after %llu of %llu bytes",
-			 (unsigned long long)exchange->received,
-			 (unsigned long long)judgement->body_max);
-		exchange_fail(exchange, FETCH_UNREACHABLE, text);
-	} else {
-		exchange_fail(exchange, FETCH_UNREACHABLE, "connection lost");
-	}
-}
-
-static void fail_code(struct exchange *exchange, CURLcode code)
-{
-	uint32_t timeout_ms =
-		exchange->job->origin->fetcher->connect_timeout_ms;
-	char text[64], seconds[SECONDS_MAX];
-
-	switch ((int)code) {
-	case CURLE_COULDNT_RESOLVE_HOST:
-		exchange_fail(exchange, FETCH_UNREACHABLE,
-			      "name of the host not found");
-		return;
-	case CURLE_COULDNT_RESOLVE_PROXY:
-		exchange_fail(exchange, FETCH_UNREACHABLE,
-			      "name of the proxy not found");
-		return;
-	case CURLE_COULDNT_CONNECT:
-		fail_connect(exchange);
-		return;
-	case CURLE_OPERATION_TIMEDOUT: /* the only one libcurl has from us */
-		snprintf(text, sizeof(text), "no connection within %s",
-			 seconds_text(timeout_ms, seconds));
-		exchange->job->met_silence = true;
-		exchange_fail(exchange, FETCH_UNREACHABLE, text);
-		return;
-	case CURLE_PEER_FAILED_VERIFICATION:
-		exchange_fail(exchange, FETCH_UNREACHABLE,
-			      "certificate not trusted");
-		return;
-	case CURLE_SSL_CACERT_BADFILE:
-		exchange_fail(exchange, FETCH_UNREACHABLE,
-			      "cannot read the CA file");
-		return;
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_SSL_CIPHER:
-	case CURLE_SSL_ISSUER_ERROR:
-	case CURLE_SSL_INVALIDCERTSTATUS:
-		exchange_fail(exchange, FETCH_UNREACHABLE,
-			      "TLS does not come about");
-		return;
-	case CURLE_PARTIAL_FILE:
-	case CURLE_GOT_NOTHING:
-	case CURLE_SEND_ERROR:
-	case CURLE_RECV_ERROR:
-	case CURLE_HTTP2:
-	case CURLE_HTTP2_STREAM:
-	case CURLE_PROXY:
-		fail_lost(exchange);
-		return;
-	case CURLE_OUT_OF_MEMORY:
-		/* libcurl 7.88 says so of a header line above 100 KiB. */
-		exchange_fail(exchange, FETCH_WRONG,
-			      "header of the answer too long");
-		return;
-	case CURLE_URL_MALFORMAT:
-		exchange_fail(exchange, FETCH_LOCAL, "not a valid URL");
-		return;
-	}
-	exchange_fail(exchange, FETCH_WRONG, "not an answer of HTTP");
 }
 
 /* ---- asking */
@@ -395,8 +280,11 @@ static void set_common(struct exchange *exchange)
 	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
 			 (long)fetcher->connect_timeout_ms);
-	if (fetcher->proxy)
-		curl_easy_setopt(easy, CURLOPT_PROXY, fetcher->proxy);
+	/* The proxy was chosen here: libcurl asks no environment. */
+	curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->words);
+	curl_easy_setopt(easy, CURLOPT_SSLVERSION,
+			 (long)CURL_SSLVERSION_TLSv1_2);
 	if (fetcher->ca_file)
 		curl_easy_setopt(easy, CURLOPT_CAINFO, fetcher->ca_file);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
@@ -451,6 +339,14 @@ static int ask(struct exchange *exchange)
 	curl_easy_setopt(easy, CURLOPT_PASSWORD, may ? base->password : NULL);
 	if (exchange->job->origin->s3)
 		set_signature(exchange, exchange->job->origin->s3);
+	curl_easy_setopt(easy, CURLOPT_SSLCERT,
+			 may ? fetcher->cert_file : NULL);
+	curl_easy_setopt(easy, CURLOPT_SSLKEY,
+			 may ? fetcher->cert_key_file : NULL);
+	exchange->words[0] = '\0';
+	exchange->proxy = proxy_for(&fetcher->proxies, exchange->url);
+	curl_easy_setopt(easy, CURLOPT_PROXY,
+			 exchange->proxy ? exchange->proxy : "");
 	return curl_multi_add_handle(fetcher->multi, easy) ? -ENOMEM : 0;
 }
 
@@ -554,6 +450,7 @@ static int follow(struct exchange *exchange)
 	exchange->judgement = (struct judgement){0};
 	exchange->is_judged = false;
 	exchange->received = 0;
+	buf_clear(&exchange->reason);
 	curl_multi_remove_handle(fetcher->multi, exchange->easy);
 	r = ask(exchange);
 	if (r < 0)
@@ -574,28 +471,13 @@ static void check_complete(struct exchange *exchange)
 			      "body shorter than promised");
 }
 
-/* Answers of S3 that are no success: its own words say more. Redirects lead
- * to other regions, whose signatures are others: they are not followed. */
-static void judge_s3(struct exchange *exchange)
-{
-	const struct answer *answer = &exchange->answer;
-
-	if (!exchange->job->origin->s3 || !exchange->is_judged ||
-	    answer->status < 300 || answer->status == 304)
-		return;
-	s3_judge(exchange->job->origin->s3, answer->status, answer->region,
-		 (const char *)exchange->reason.data, exchange->reason.len,
-		 &exchange->class, &exchange->err);
-	exchange->has_failed = true;
-}
-
 bool exchange_ended(struct exchange *exchange, CURLcode code)
 {
 	bool is_redirect;
 
 	if (!exchange->job)
 		return true;
-	judge_s3(exchange);
+	exchange_judge_failure(exchange);
 	is_redirect = exchange->is_judged && !exchange->has_failed &&
 		      exchange->judgement.action == ANSWER_REDIRECT;
 	/* A redirect counts even if its useless body was cut off. */
@@ -604,7 +486,7 @@ bool exchange_ended(struct exchange *exchange, CURLcode code)
 			return false;
 	} else if (!exchange->has_failed && !exchange->is_enough) {
 		if (code != CURLE_OK)
-			fail_code(exchange, code);
+			exchange_fail_code(exchange, code);
 		else if (!exchange->is_judged)
 			exchange_fail(exchange, FETCH_WRONG,
 				      "broken header of the answer");

@@ -9,7 +9,7 @@
 /* One request over HTTP and its answers. The transfer thread's. */
 struct exchange {
 	struct list list; /* running or idle */
-	struct job *job; /* NULL: served otherwise, to be cut off */
+	struct job *job;  /* NULL: served otherwise, to be cut off */
 	CURL *easy;
 	struct curl_slist *headers;
 	char *url;
@@ -23,9 +23,11 @@ struct exchange {
 	bool is_enough;
 	enum fetch_class class;
 	struct err err;
-	uint64_t received; /* bytes of the body, wanted or not */
-	struct buf body;   /* the wanted ones */
-	struct buf reason; /* S3: the start of an answer that failed */
+	uint64_t received;	     /* bytes of the body, wanted or not */
+	struct buf body;	     /* the wanted ones */
+	struct buf reason;	     /* the start of an answer that failed */
+	const char *proxy;	     /* asked through it, or NULL */
+	char words[CURL_ERROR_SIZE]; /* libcurl's, of the last failure */
 	bool has_grown;
 };
 
@@ -36,11 +38,14 @@ void exchange_clear(struct exchange *exchange);
 
 /* Ask; into the multi handle. -ENOMEM, or -EACCES with err for want of
  * keys. */
-int exchange_begin(struct exchange *exchange, struct job *job,
-		   struct err *err);
+int exchange_begin(struct exchange *exchange, struct job *job, struct err *err);
 /* The first failure counts. */
 void exchange_fail(struct exchange *exchange, enum fetch_class class,
 		   const char *text);
+/* The same, for what libcurl says. */
+void exchange_fail_code(struct exchange *exchange, CURLcode code);
+/* An answer that is no success may say more than its status. */
+void exchange_judge_failure(struct exchange *exchange);
 /* Tell the request of bytes that came since the last time. */
 void exchange_progress(struct exchange *exchange);
 /* libcurl is done with it. False: it goes on elsewhere, after a redirect. */

@@ -60,8 +60,10 @@ static struct fetcher *fetcher_new(const struct fetcher_options *options)
 	pthread_mutex_init(&fetcher->lock, NULL);
 	pthread_cond_init(&fetcher->file_work, NULL);
 	pthread_cond_init(&fetcher->threads_gone, NULL);
-	if (copy_text(options->proxy, &fetcher->proxy) < 0 ||
+	if (proxies_open(&fetcher->proxies, options->proxy) < 0 ||
 	    copy_text(options->ca_file, &fetcher->ca_file) < 0 ||
+	    copy_text(options->cert_file, &fetcher->cert_file) < 0 ||
+	    copy_text(options->cert_key_file, &fetcher->cert_key_file) < 0 ||
 	    copy_text(options->spool_dir, &fetcher->spool_dir) < 0) {
 		fetcher_unref(fetcher);
 		return NULL;
@@ -82,8 +84,10 @@ void fetcher_unref(struct fetcher *fetcher)
 	pthread_mutex_destroy(&fetcher->lock);
 	pthread_cond_destroy(&fetcher->file_work);
 	pthread_cond_destroy(&fetcher->threads_gone);
-	free(fetcher->proxy);
+	proxies_release(&fetcher->proxies);
 	free(fetcher->ca_file);
+	free(fetcher->cert_file);
+	free(fetcher->cert_key_file);
 	free(fetcher->spool_dir);
 	free(fetcher);
 }
@@ -102,8 +106,7 @@ int fetcher_open(const struct fetcher_options *options, struct fetcher **ret,
 		return err_set(err, ENOMEM, "out of memory");
 	r = transfers_open(fetcher, err);
 	if (r == 0) {
-		r = thread_start(&fetcher->thread, 0, transfers_main,
-				       fetcher);
+		r = thread_start(&fetcher->thread, 0, transfers_main, fetcher);
 		if (r < 0)
 			err_set(err, -r, "cannot start a thread");
 	}

@@ -26,6 +26,9 @@ struct fetcher_options {
 	uint32_t max_connections;
 	const char *proxy;   /* NULL: environment; "": none */
 	const char *ca_file; /* NULL: the system's */
+	/* The client's certificate, in PEM, and its key if that is in another
+	 * file. Shown to origins, not where they redirect to. */
+	const char *cert_file, *cert_key_file;
 	/* For whole files of servers without ranges, up to 1 GiB; nameless
 	 * files. NULL: /var/tmp. */
 	const char *spool_dir;

@@ -9,6 +9,7 @@
 #include "fetch/answer.h"
 #include "fetch/fetch.h"
 #include "fetch/pace.h"
+#include "fetch/proxy.h"
 #include "fetch/s3.h"
 #include "fetch/url.h"
 
@@ -137,7 +138,8 @@ struct fetcher {
 	/* Constant. */
 	uint32_t connect_timeout_ms, silence_timeout_ms;
 	unsigned max_connections;
-	char *proxy, *ca_file, *spool_dir;
+	struct proxies proxies;
+	char *ca_file, *cert_file, *cert_key_file, *spool_dir;
 	CURLM *multi; /* the transfer thread's, but for wake-ups */
 	CURLSH *share;
 	pthread_t thread;
