@@ -170,8 +170,8 @@ missing() {
 	esac
 }
 
-# requires WORD...: fuse, root, net, clients (of the Hugging Face Hub), moto (an
-# S3 server), or a command. contrib/install-packages puts both into $hub_clients.
+# requires WORD...: fuse, root, net, loop (devices), clients (of the Hugging
+# Face Hub), moto (an S3 server), or a command. contrib/install-packages puts both into $hub_clients.
 requires() {
 	local word
 	for word in "$@"; do
@@ -188,6 +188,9 @@ requires() {
 			{ (: < /dev/tcp/127.0.0.1/1) 2>&1 || true; } |
 				grep -q refused ||
 				missing net "no loopback network" ;;
+		loop)
+			losetup -f > /dev/null 2>&1 ||
+				missing loop "no loop device" ;;
 		clients)
 			[ -e "$hub_clients/complete" ] || missing clients \
 				"no Hub clients: contrib/install-packages check" ;;

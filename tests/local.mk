@@ -147,6 +147,7 @@ dist_check_SCRIPTS += \
 	%D%/test-overlay-on-top.sh \
 	%D%/test-passthrough-falls-back.sh \
 	%D%/test-pinned-files-stay.sh \
+	%D%/test-power-cut-loses-only-work.sh \
 	%D%/test-programs-read-the-mount.sh \
 	%D%/test-proxies-are-used-and-named.sh \
 	%D%/test-publish-commands.sh \
@@ -307,11 +308,12 @@ check-full: check-build
 crash_tests = \
 	%D%/test-index-fails-while-mounted.sh \
 	%D%/test-killed-at-every-point.sh \
+	%D%/test-power-cut-loses-only-work.sh \
 	$(NULL)
 
 .PHONY: check-crash
 check-crash: check-build
-	$(AM_V_at)CRASH_ROUNDS=100 TEST_TIMEOUT_SCALE=10 \
+	$(AM_V_at)CRASH_ROUNDS=100 POWER_CUTS=30 TEST_TIMEOUT_SCALE=10 \
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(crash_tests)'
 
 # clang, valgrind, fuzzing, distcheck: an hour, before a release.

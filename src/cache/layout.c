@@ -112,7 +112,8 @@ static int check_place(const char *dir, int fd, struct err *err)
 	return 0;
 }
 
-/* 1 right version, 0 no version file. */
+/* 1 right version, 0 no version file, or an empty one: some filesystems leave
+ * that after a power cut. */
 static int check_version(const char *dir, int dirfd, struct err *err)
 {
 	char text[64] = "";
@@ -126,6 +127,8 @@ static int check_version(const char *dir, int dirfd, struct err *err)
 	if (n < 0)
 		return err_set(err, (int)-n, "cannot read '%s/%s'", dir,
 			       LAYOUT_VERSION_FILE);
+	if (n == 0)
+		return 0;
 	if (strcmp(text, LAYOUT_VERSION_TEXT) == 0)
 		return 1;
 	text[strcspn(text, "\n")] = '\0';
@@ -135,27 +138,34 @@ static int check_version(const char *dir, int dirfd, struct err *err)
 		       "this one", dir, text);
 }
 
+/* Its contents reach the disk before its name: what a power cut leaves is
+ * never a directory that the next start refuses. */
+static int write_once(int dirfd, const char *name, const char *text)
+{
+	struct stat st;
+	int flags = FILE_WRITE_SYNC;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		flags |= FILE_WRITE_EXCLUSIVE;
+	else if (st.st_size > 0)
+		return 0;
+	return file_write(dirfd, name, text, strlen(text), 0600, flags);
+}
+
 static int populate(int dirfd)
 {
 	static const char tag[] =
 		"Signature: 8a477f597d28d172789f06886806bc55\n"
 		"# This file marks a cache directory made by larder.\n"
 		"# See https://bford.info/cachedir/\n";
-	struct stat st;
 	int r;
 
-	r = file_write(dirfd, LAYOUT_VERSION_FILE, LAYOUT_VERSION_TEXT,
-		       sizeof(LAYOUT_VERSION_TEXT) - 1, 0600,
-		       FILE_WRITE_EXCLUSIVE);
+	r = write_once(dirfd, LAYOUT_VERSION_FILE, LAYOUT_VERSION_TEXT);
+	crash_point("layout-begun");
+	if (r == 0 || r == -EEXIST)
+		r = write_once(dirfd, "CACHEDIR.TAG", tag);
 	if (r < 0 && r != -EEXIST)
 		return r;
-	crash_point("layout-begun");
-	if (fstatat(dirfd, "CACHEDIR.TAG", &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		r = file_write(dirfd, "CACHEDIR.TAG", tag, sizeof(tag) - 1,
-			       0600, 0);
-		if (r < 0)
-			return r;
-	}
 	for (int i = 0; directories[i]; i++)
 		if (mkdirat(dirfd, directories[i], 0700) < 0 && errno != EEXIST)
 			return -errno;

@@ -55,8 +55,31 @@ static void test_other_version(void **state)
 	(void)state;
 	write_text(dir, "larder-cache", "larder-cache 2\n");
 	refused(dir, EPROTONOSUPPORT, "'larder-cache 2'");
-	write_text(dir, "larder-cache", "");
+	write_text(dir, "larder-cache", "other");
 	refused(dir, EPROTONOSUPPORT, "remove");
+	env_remove(dir);
+}
+
+/* What a power cut may leave of a directory that was being made. */
+static void test_empty_version(void **state)
+{
+	char *dir = env_directory(), path[512];
+	struct stat st;
+
+	(void)state;
+	write_text(dir, "larder-cache", "");
+	write_text(dir, "thesis.tex", "years of work");
+	refused(dir, ENOTEMPTY, "choose an empty directory");
+	snprintf(path, sizeof(path), "%s/thesis.tex", dir);
+	assert_int_equal(unlink(path), 0);
+	write_text(dir, "CACHEDIR.TAG", "");
+	cache_close(env_open(dir));
+	snprintf(path, sizeof(path), "%s/larder-cache", dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > 0);
+	snprintf(path, sizeof(path), "%s/CACHEDIR.TAG", dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > 0);
 	env_remove(dir);
 }
 
@@ -138,6 +161,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_file),
 		cmocka_unit_test(test_other_version),
+		cmocka_unit_test(test_empty_version),
 		cmocka_unit_test(test_other_things),
 		cmocka_unit_test(test_world_writable),
 		cmocka_unit_test(test_foreign_owner),
