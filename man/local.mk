@@ -11,6 +11,7 @@ dist_man_MANS += \
 	%D%/larder-ls.1 \
 	%D%/larder-mount.1 \
 	%D%/larder-pin.1 \
+	%D%/larder-prefetch.1 \
 	%D%/larder-publish.1 \
 	%D%/larder-rollback.1 \
 	%D%/larder-tag.1 \

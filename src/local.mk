@@ -54,6 +54,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/pins.h \
 	%D%/cache/recorder.c \
 	%D%/cache/recorder.h \
+	%D%/cache/room.c \
 	%D%/cache/rows.c \
 	%D%/cache/rows.h \
 	%D%/cache/seal.c \
@@ -80,6 +81,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/mount.c \
 	%D%/cli/option-rows.h \
 	%D%/cli/pin.c \
+	%D%/cli/prefetch-show.c \
+	%D%/cli/prefetch-show.h \
+	%D%/cli/prefetch.c \
 	%D%/cli/print.c \
 	%D%/cli/publish.c \
 	%D%/cli/rollback.c \
@@ -101,6 +105,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/chunk.h \
 	%D%/dataset/dataset.c \
 	%D%/dataset/dataset.h \
+	%D%/dataset/demand.c \
+	%D%/dataset/demand.h \
 	%D%/dataset/errors.c \
 	%D%/dataset/figures.c \
 	%D%/dataset/flight.c \
@@ -120,6 +126,12 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/pool.c \
 	%D%/dataset/pool.h \
 	%D%/dataset/raise.c \
+	%D%/dataset/prefetch-batch.c \
+	%D%/dataset/prefetch-pace.c \
+	%D%/dataset/prefetch-pace.h \
+	%D%/dataset/prefetch-walk.c \
+	%D%/dataset/prefetch.c \
+	%D%/dataset/prefetch.h \
 	%D%/dataset/read.c \
 	%D%/dataset/read.h \
 	%D%/dataset/readahead.c \

@@ -35,6 +35,8 @@ static const struct command commands[] = {
 	{"ls", cmd_ls, "[SOURCE[:PATH]]", "list files without mounting"},
 	{"cat", cmd_cat, "SOURCE:PATH...", "print files without mounting"},
 	{"du", cmd_du, "SOURCE[:PATH]", "sizes of directories, at once"},
+	{"prefetch", cmd_prefetch, "SOURCE|DIR [GLOB...]",
+	 "fetch files into the cache ahead of their use"},
 	{"pin", cmd_pin, "SOURCE|DIR [GLOB...]", "keep files in the cache"},
 	{"unpin", cmd_unpin, "SOURCE|DIR [GLOB...]", "no longer"},
 	{"evict", cmd_evict, "SOURCE|DIR [GLOB...]",

@@ -44,6 +44,7 @@ unit_tests = \
 	%D%/unit/test-pack \
 	%D%/unit/test-places \
 	%D%/unit/test-proxy \
+	%D%/unit/test-prefetch-pace \
 	%D%/unit/test-publish \
 	%D%/unit/test-publish-index \
 	%D%/unit/test-publish-lease \
@@ -148,6 +149,9 @@ dist_check_SCRIPTS += \
 	%D%/test-passthrough-falls-back.sh \
 	%D%/test-pinned-files-stay.sh \
 	%D%/test-power-cut-loses-only-work.sh \
+	%D%/test-prefetch-fills-the-cache.sh \
+	%D%/test-prefetch-resumes.sh \
+	%D%/test-prefetch-says-why-not.sh \
 	%D%/test-programs-read-the-mount.sh \
 	%D%/test-proxies-are-used-and-named.sh \
 	%D%/test-publish-commands.sh \

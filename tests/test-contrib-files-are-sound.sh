@@ -21,7 +21,7 @@ offers() {
 	grep -qx -- "$wanted" <<< "$(complete_words "$@")" ||
 		fail "no $wanted for '$*' in $(complete_words "$@")"
 }
-for command in mount umount status ls cat du pin unpin evict publish gc help; do
+for command in mount umount status ls cat du prefetch pin unpin evict publish gc help; do
 	offers "$command" ''
 done
 [ "$(complete_words stat)" = status ] || fail "stat: $(complete_words stat)"

@@ -202,6 +202,16 @@ int cache_evict(struct cache *cache, const struct digest *ids, size_t count,
 void cache_on_pressure(struct cache *cache, void (*let_go)(void *arg),
 		       void *arg);
 
+/* ---- room, for those who bring much at once */
+struct cache_room {
+	uint64_t limit_bytes; /* what the cache may hold, given its disk */
+	uint64_t free_bytes;  /* before anything must go */
+	uint64_t evictable_bytes; /* not pinned, not used for idle_s */
+	bool is_disk; /* the disk binds, not the size limit */
+};
+/* Reads the whole index: not for every read. */
+void cache_room(struct cache *cache, uint32_t idle_s, struct cache_room *ret);
+
 /* ---- usage and counters, for status */
 struct cache_usage {
 	uint64_t used_bytes, limit_bytes, disk_free_bytes;

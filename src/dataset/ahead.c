@@ -116,9 +116,10 @@ static bool fetch_ahead(struct ahead_task *ahead,
 		return true;
 	}
 	if (!ahead->job)
-		ahead->job = chunk_job_new(dataset, ahead->blob, &ahead->source,
+		ahead->job = chunk_job_new(dataset, &ahead->source,
 					   FETCH_READAHEAD, MISSING_MAX);
-	if (!ahead->job || !budget_try(node, &dataset->share, cost))
+	if (!ahead->job || !budget_try(node, &dataset->share, cost,
+				       FETCH_READAHEAD))
 		return false;
 	flight = flight_get(node->flights, &key, &is_new);
 	if (!flight || !is_new) {
@@ -127,7 +128,8 @@ static bool fetch_ahead(struct ahead_task *ahead,
 		return flight;
 	}
 	flight_add_target(flight, ahead->blob, unit, start);
-	chunk_job_add(ahead->job, flight, record, unit);
+	chunk_job_add(ahead->job, flight, record, ahead->blob, &ahead->source,
+		      unit);
 	if (ahead->job->count == MISSING_MAX)
 		start_job(ahead);
 	return true;

@@ -74,17 +74,22 @@ bool budget_enter(struct node *node, struct budget_share *share,
 	return is_in;
 }
 
-bool budget_try(struct node *node, struct budget_share *share, uint64_t bytes)
+bool budget_try(struct node *node, struct budget_share *share, uint64_t bytes,
+		enum fetch_priority priority)
 {
 	struct budget *budget = &node->budget;
+	uint64_t quarters = priority == FETCH_PREFETCH ? 2 : 3;
 	bool is_in;
 
 	pthread_mutex_lock(&budget->lock);
 	list_share(budget, share);
 	is_in = !share->first &&
-		budget->used + bytes <= budget->limit / 4 * 3 &&
+		budget->used + bytes <= budget->limit / 4 * quarters &&
 		(share->used + bytes <= budget->limit / 3 ||
 		 share->used == budget->used);
+	/* What nobody waits for must get on all the same. */
+	is_in |= priority == FETCH_PREFETCH && share->running == 0 &&
+		 !share->first;
 	if (is_in)
 		charge(budget, share, bytes);
 	pthread_mutex_unlock(&budget->lock);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fetch/fetch.h"
+
 struct node;
 struct task;
 
@@ -40,8 +42,9 @@ void budget_release(struct budget *budget);
  * when there is room. */
 bool budget_enter(struct node *node, struct budget_share *share,
 		  struct budget_entry *entry);
-/* Readahead: never queued. */
-bool budget_try(struct node *node, struct budget_share *share, uint64_t bytes);
+/* Readahead, and prefetch, which leaves room for readahead: never queued. */
+bool budget_try(struct node *node, struct budget_share *share, uint64_t bytes,
+		enum fetch_priority priority);
 /* ended: no longer running; freed: no longer used. */
 void budget_leave(struct node *node, struct budget_share *share,
 		  uint64_t ended_bytes, uint64_t freed_bytes);

@@ -18,6 +18,7 @@
 #include "base/io.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
+#include "dataset/demand.h"
 #include "source/source.h"
 
 /* One request: long enough to be worth its round trip, short enough to be
@@ -55,7 +56,7 @@ static void wake_job(struct waiter *waiter)
 	job_next(job, run_place);
 }
 
-struct chunk_job *chunk_job_new(struct dataset *dataset, struct blob *blob,
+struct chunk_job *chunk_job_new(struct dataset *dataset,
 				const struct blob_source *source,
 				enum fetch_priority priority, uint32_t capacity)
 {
@@ -66,7 +67,6 @@ struct chunk_job *chunk_job_new(struct dataset *dataset, struct blob *blob,
 		return NULL;
 	job->node = dataset->node;
 	job->dataset = dataset;
-	job->blob = blob_ref(blob);
 	job->source = *source;
 	job->priority = priority;
 	job->mirror = -1;
@@ -77,15 +77,17 @@ struct chunk_job *chunk_job_new(struct dataset *dataset, struct blob *blob,
 }
 
 void chunk_job_add(struct chunk_job *job, struct flight *flight,
-		   const struct recipe_record *record, uint64_t unit)
+		   const struct recipe_record *record, struct blob *blob,
+		   const struct blob_source *source, uint64_t unit)
 {
 	struct job_chunk *chunk = &job->chunks[job->count++];
 
 	*chunk = (struct job_chunk){
 		.job = job,
 		.flight = flight,
+		.blob = blob,
 		.unit = unit,
-		.ordinal = job->source.first_ordinal + unit,
+		.ordinal = source->first_ordinal + unit,
 		.digest = record->digest,
 		.length = record->length,
 	};
@@ -100,7 +102,6 @@ static void job_free(struct chunk_job *job)
 	struct node *node = job->node;
 
 	waiter_release(&job->waiter);
-	blob_unref(job->blob);
 	free(job->body);
 	free(job);
 	node_job_end(node);
@@ -113,6 +114,8 @@ void chunk_job_start(struct chunk_job *job)
 		return;
 	}
 	tries_init(&job->tries, job->dataset, -1, job->priority);
+	if (job->priority != FETCH_PREFETCH)
+		demand_note(job->node);
 	job->task.run = run_claim;
 	job->entry.task = &job->task;
 	if (job->priority == FETCH_DEMAND &&
@@ -123,8 +126,13 @@ void chunk_job_start(struct chunk_job *job)
 
 static void job_fail(struct chunk_job *job, int r, const struct err *err)
 {
-	for (uint32_t i = 0; i < job->count; i++)
+	int class = tries_can_heal(&job->tries) ? FETCH_UNREACHABLE :
+						  FETCH_ABSENT;
+
+	for (uint32_t i = 0; i < job->count; i++) {
+		job->chunks[i].flight->class = class;
 		chunk_fail(job->chunks[i].flight, r, err);
+	}
 	job->count = 0;
 	job_free(job);
 }
@@ -134,7 +142,7 @@ static struct chunk_job *job_split(struct chunk_job *job, uint32_t first,
 				   uint32_t count)
 {
 	struct chunk_job *other = chunk_job_new(
-		job->dataset, job->blob, &job->source, job->priority, count);
+		job->dataset, &job->source, job->priority, count);
 
 	if (!other)
 		return NULL;
@@ -161,9 +169,11 @@ static void drop_chunk(struct chunk_job *job, uint32_t i)
 
 int chunk_job_recheck(struct chunk_job *job, uint32_t i)
 {
-	if (!job->blob->cached)
+	const struct job_chunk *chunk = &job->chunks[i];
+
+	if (!chunk->blob->cached)
 		return 0;
-	return cache_blob_recheck(job->blob->cached, job->chunks[i].unit);
+	return cache_blob_recheck(chunk->blob->cached, chunk->unit);
 }
 
 void chunk_job_present(struct chunk_job *job)
@@ -197,8 +207,11 @@ static bool claim_chunk(struct chunk_job *job, uint32_t i)
 {
 	struct job_chunk *chunk = &job->chunks[i];
 	struct chunk_job *other;
-	int r = cache_claim(job->node->cache, &chunk->digest);
+	int r;
 
+	if (!chunk->blob->cached)
+		return false;
+	r = cache_claim(job->node->cache, &chunk->digest);
 	if (r == 0) {
 		other = job_split(job, i, 1);
 		if (!other)
@@ -222,7 +235,7 @@ static void run_claim(struct task *task, struct worker *worker)
 {
 	struct chunk_job *job = (struct chunk_job *)task;
 
-	for (uint32_t i = 0; job->blob->cached && i < job->count;) {
+	for (uint32_t i = 0; i < job->count;) {
 		if (claim_chunk(job, i))
 			drop_chunk(job, i);
 		else
@@ -366,6 +379,8 @@ static void request_progress(struct fetch_request *request, const uint8_t *body,
 
 	hand_out(job, body, len);
 	tell_progress(job);
+	if (job->priority != FETCH_PREFETCH)
+		demand_note(job->node);
 }
 
 void chunk_job_settle(struct chunk_job *job)

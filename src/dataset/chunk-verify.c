@@ -222,6 +222,8 @@ static void run_verify(struct task *task, struct worker *worker)
 	if (r == 0) {
 		stats_add(job->node->stats, STAT_FETCHED_PLAIN_BYTES,
 			  chunk->length);
+		chunk->flight->wire_bytes = chunk->at.place.stored_bytes;
+		chunk->flight->mirror = job->mirror;
 		land(chunk->flight, plain);
 		chunk->flight = NULL;
 	} else {

@@ -24,6 +24,7 @@ struct job_chunk {
 	struct task task; /* first: verifies the frame */
 	struct chunk_job *job;
 	struct flight *flight; /* counted until it has ended */
+	struct blob *blob;     /* as long as the flight, whose target it is */
 	uint64_t unit;	       /* in the blob */
 	uint64_t ordinal;      /* in the places */
 	struct digest digest;
@@ -41,8 +42,7 @@ struct chunk_job {
 	struct waiter waiter; /* for places */
 	struct node *node;
 	struct dataset *dataset;
-	struct blob *blob; /* counted */
-	struct blob_source source;
+	struct blob_source source; /* of all its chunks, but for first_ordinal */
 	enum fetch_priority priority;
 	struct tries tries;
 	int mirror;		    /* -1: to be chosen */
@@ -64,14 +64,16 @@ struct chunk_job {
 	struct job_chunk chunks[];
 };
 
-/* NULL on ENOMEM. blob is counted. */
-struct chunk_job *chunk_job_new(struct dataset *dataset, struct blob *blob,
+/* NULL on ENOMEM. */
+struct chunk_job *chunk_job_new(struct dataset *dataset,
 				const struct blob_source *source,
 				enum fetch_priority priority,
 				uint32_t capacity);
-/* A new flight, whose reference passes to the job. */
+/* A new flight, whose reference passes to the job, and its first target. The
+ * blobs of a job may differ, their list of places not. */
 void chunk_job_add(struct chunk_job *job, struct flight *flight,
-		   const struct recipe_record *record, uint64_t unit);
+		   const struct recipe_record *record, struct blob *blob,
+		   const struct blob_source *source, uint64_t unit);
 /* Demand: charges the budget, or waits for it. Readahead: the caller has
  * charged CHUNK_COST of each chunk. The job frees itself at its end, or at once
  * if it has no chunks. */

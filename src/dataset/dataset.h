@@ -38,6 +38,7 @@ struct waiter {
 	uint64_t deadline_ms;
 	bool distrusts_files;
 	int result;
+	int class; /* enum fetch_class of an object that could not be had */
 	struct err err;
 	void *held;
 };
@@ -260,6 +261,63 @@ int snapshot_backing(struct snapshot *snapshot, uint64_t number,
 		     struct waiter *waiter, struct cache_blob **ret,
 		     int *ret_fd, struct err *err);
 void snapshot_backing_release(struct cache_blob *backing); /* or NULL */
+
+/*
+ * Everything of some files into the cache, on a thread of its own, behind what
+ * readers of this process and of others on the cache ask for. What fails but
+ * may heal is tried until it does; what cannot heal is counted and the rest
+ * goes on. It ends well only when every byte is here, checked and recorded.
+ */
+struct prefetch;
+struct prefetch_options {
+	struct selection selection; /* its texts: until prefetch_free */
+	uint64_t limit_bytes_per_s; /* of the wire; 0: none */
+	bool is_dry_run;	    /* only count and see whether it fits */
+	/* evict nothing that was used within so long: fail instead; 0: as
+	 * reads do */
+	uint32_t spare_s;
+	/* On its thread at its very end; may be NULL. */
+	void (*ended)(void *arg);
+	void *arg;
+};
+enum prefetch_state {
+	PREFETCH_LISTING,
+	PREFETCH_COUNTING,
+	PREFETCH_FETCHING,
+	PREFETCH_CHECKING, /* all came: is it all here? */
+	PREFETCH_ENDED,
+};
+#define PREFETCH_ORIGINS 16u
+struct prefetch_info {
+	enum prefetch_state state;
+	int result; /* once ended; err says why */
+	struct err err;
+	uint64_t files, files_done, files_failed;
+	uint64_t bytes, bytes_done; /* of files; done starts at what is here */
+	uint64_t bytes_at_start;    /* what was here */
+	uint64_t wire_bytes;
+	uint64_t fetch_ms;   /* since fetching began */
+	uint64_t stalled_ms; /* since bytes came last; 0: they come */
+	char reason[256];    /* why it stalls or what it waits for, or "" */
+	uint64_t room_bytes; /* what the cache could take in all */
+	unsigned origin_count;
+	struct {
+		const char *name; /* of the dataset */
+		uint64_t wire_bytes;
+	} origins[PREFETCH_ORIGINS];
+};
+int prefetch_start(const struct prefetch_options *options,
+		   struct prefetch **ret, struct err *err);
+void prefetch_info(struct prefetch *prefetch, struct prefetch_info *ret);
+/* The first failed files, each with its reason. */
+void prefetch_failures(struct prefetch *prefetch,
+		       void (*each)(void *arg, const char *path,
+				    const char *reason),
+		       void *arg);
+/* Asks for an early end; node_close ends it too, and at once. */
+void prefetch_cancel(struct prefetch *prefetch);
+/* Cancels and joins. May come after node_close, not from `ended`. */
+void prefetch_free(struct prefetch *prefetch);
 
 /*
  * user.* as stored, and of our own: user.larder.snapshot, .source; of files

@@ -60,6 +60,8 @@ struct flight {
 	struct object *object; /* what came; NULL for chunks */
 	uint8_t *plain;	 /* chunk: what came; NULL when the cache has it */
 	uint32_t length; /* chunk: set by the maker */
+	uint32_t wire_bytes; /* chunk: what came over the network, and from */
+	int mirror;	     /* which; of nowhere 0 bytes */
 
 	/* guarded by the shard's lock */
 	struct park_node *parked;

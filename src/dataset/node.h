@@ -51,6 +51,7 @@ struct node {
 	struct stats *stats;
 	const uint8_t *zeros; /* LIMIT_CHUNK_BYTES that take no memory */
 	struct timer sweep;
+	_Atomic uint64_t demand_ms; /* demand.c: others were told */
 
 	pthread_mutex_t low_lock;   /* guards the list; taken before gate */
 	struct chunk_job *low_jobs; /* whose requests may be raised */

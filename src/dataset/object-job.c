@@ -41,11 +41,13 @@ static void run_look(struct task *task, struct worker *worker);
 static void run_ask(struct task *task, struct worker *worker);
 static void run_answer(struct task *task, struct worker *worker);
 
-/* For callers that go over the mirrors themselves. */
+/* For callers that go over the mirrors themselves, or may come back later. */
 static enum fetch_class failure_class(const struct object_job *job)
 {
 	enum fetch_class class = FETCH_UNREACHABLE;
 
+	if (job->want.mirror < 0)
+		return tries_can_heal(&job->tries) ? class : FETCH_ABSENT;
 	if (job->mirror >= 0)
 		class = job->tries.mirrors[job->mirror].class;
 	return class == FETCH_OK ? FETCH_UNREACHABLE : class;
@@ -312,6 +314,7 @@ int object_get(const struct object_want *want, struct waiter *waiter,
 		return 0;
 	case FLIGHT_FAILED:
 		r = flight->result;
+		waiter->class = flight->class;
 		if (ret_class)
 			*ret_class = (enum fetch_class)flight->class;
 		if (err)

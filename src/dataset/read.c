@@ -327,7 +327,7 @@ static int take_new(struct reading *reading, const struct wanted *wanted,
 {
 	flight_add_target(flight, reading->blob, wanted->unit, wanted->start);
 	chunk_job_add(reading->job, flight_ref(flight), wanted->record,
-		      wanted->unit);
+		      reading->blob, &reading->source, wanted->unit);
 	reading->is_waiting = true;
 	reading->is_full = reading->job->count == MISSING_MAX;
 	return waiter_hold(reading->waiter, flight);
@@ -365,7 +365,7 @@ static int take_missing(struct reading *reading, const struct wanted *wanted)
 	bool is_new;
 
 	if (!reading->job)
-		reading->job = chunk_job_new(reading->dataset, reading->blob,
+		reading->job = chunk_job_new(reading->dataset,
 					     &reading->source, FETCH_DEMAND,
 					     MISSING_MAX);
 	if (!reading->job)
@@ -448,9 +448,8 @@ static int take_range(struct reading *reading, uint64_t at, uint64_t end)
 
 /* ---- entries */
 
-/* 0: a file with bytes; 1: the end; or why it has none. */
-static int check_entry(const struct catalog_entry *entry, uint64_t offset,
-		       struct err *err)
+int file_entry_check(const struct catalog_entry *entry, uint64_t offset,
+		     struct err *err)
 {
 	switch (entry->type) {
 	case ENTRY_FILE:
@@ -480,7 +479,7 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 	if (r != 0)
 		return r;
 	catalog_get(part.catalog, part.local, &entry);
-	r = check_entry(&entry, offset, reading->err);
+	r = file_entry_check(&entry, offset, reading->err);
 	if (r == 0)
 		r = blob_open(reading->dataset, part.object, entry.blob,
 			      reading->waiter, &reading->blob, &reading->source,

@@ -7,6 +7,10 @@
 /* A job's worth of missing chunks; more are asked for after these came. */
 #define MISSING_MAX 64u
 
+/* 0: a file with bytes; 1: the end; or why it has none. */
+int file_entry_check(const struct catalog_entry *entry, uint64_t offset,
+		     struct err *err);
+
 struct object_key chunk_key(const struct dataset *dataset,
 			    const struct digest *digest);
 

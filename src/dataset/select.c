@@ -56,7 +56,8 @@ static int wait_for(struct blocking_waiter *waiter, int r)
 static bool is_selected(const struct selection *selection, const char *path)
 {
 	return selection->glob_count == 0 ||
-	       pattern_list_matches(selection->globs, selection->glob_count, path);
+	       pattern_list_matches(selection->globs, selection->glob_count,
+				    path);
 }
 
 static bool on_name(void *arg, const char *name, size_t name_len,
@@ -215,11 +216,13 @@ static int select_root(struct selecting *at)
 	if (attr.type == ENTRY_DIRECTORY)
 		return visit(at, &attr, selection->glob_count == 0, 0);
 	if (selection->glob_count > 0)
-		return err_set(at->err, ENOTDIR,
-			       "patterns are for directories, and this is none");
+		return err_set(
+			at->err, ENOTDIR,
+			"patterns are for directories, and this is none");
 	if (attr.type == ENTRY_SYMLINK)
-		return err_set(at->err, ELOOP,
-			       "it is a symlink (larder ls -l shows where it leads)");
+		return err_set(
+			at->err, ELOOP,
+			"it is a symlink (larder ls -l shows where it leads)");
 	r = set_path(at, 0, "", 0);
 	return r < 0 ? r : select_file(at, &attr);
 }

@@ -127,6 +127,14 @@ static int choose(const struct tries *tries, const struct candidates *c,
 	return -1;
 }
 
+bool tries_can_heal(const struct tries *tries)
+{
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++)
+		if (!tries->mirrors[i].is_out)
+			return true;
+	return false;
+}
+
 /* Nothing but silence or closed doors so far. */
 static bool is_unreachable(const struct tries *tries)
 {

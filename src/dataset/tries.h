@@ -40,6 +40,8 @@ void tries_record(struct tries *tries, int mirror, enum fetch_class class,
 		  const char *text, uint32_t retry_after_ms);
 /* Bytes have come: the next failure starts counting afresh. */
 void tries_progress(struct tries *tries);
+/* Whether asking again later can help: some mirror is not out. */
+bool tries_can_heal(const struct tries *tries);
 /* "mirror-a: HTTP 503, mirror-b: timed out" so far; "" if nothing failed. */
 void tries_text(const struct tries *tries, char *text, size_t size);
 /* The errno for that: EACCES when all refuse, ETIMEDOUT when all are silent,

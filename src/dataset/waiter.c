@@ -74,6 +74,7 @@ int waiter_begin(struct waiter *waiter, struct err *err)
 {
 	int r = waiter->result;
 
+	waiter->class = FETCH_OK;
 	if (r == 0)
 		return 0;
 	waiter->result = 0;

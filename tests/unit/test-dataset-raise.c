@@ -32,15 +32,15 @@ static void prefetch(struct dataset *dataset, struct blob *blob,
 {
 	struct object_key key = chunk_key(dataset, &record->digest);
 	struct chunk_job *job =
-		chunk_job_new(dataset, blob, source, FETCH_PREFETCH, 1);
+		chunk_job_new(dataset, source, FETCH_PREFETCH, 1);
 	struct flight *flight;
 	bool is_new;
 
 	flight = flight_get(dataset->node->flights, &key, &is_new);
 	assert_true(job && flight && is_new);
 	assert_true(budget_try(dataset->node, &dataset->share,
-			       CHUNK_COST(record->length)));
-	chunk_job_add(job, flight, record, unit);
+			       CHUNK_COST(record->length), FETCH_PREFETCH));
+	chunk_job_add(job, flight, record, blob, source, unit);
 	chunk_job_start(job);
 }
 

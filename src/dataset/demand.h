@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_DATASET_DEMAND_H
+#define LARDER_DATASET_DEMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct node;
+
+/*
+ * Whether anybody on this cache waits for bytes from the network: every
+ * process notes its readers' fetches, prefetch stands back.
+ */
+void demand_note(struct node *node);
+bool demand_is_active(struct node *node, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What larder prefetch cannot do it says, and exits 1: what does not fit it does not begin, what no
+# mirror has right it names, and fetches the rest.
+. "${top_srcdir:-.}/tests/lib.sh"
+. "$top_srcdir/tests/traffic.sh"
+requires root python3
+
+mkdir tree
+for name in a b c d; do
+	random_file $((3 << 20)) tree/$name
+done
+publish_tree tree mirror set
+prefetch() {
+	larder prefetch -c larder.conf -o cache="$T/cache",key="$T/test.key.pub" "$@"
+}
+
+expect_fail "12.0 MiB do not fit into the cache, which is limited to 8.0 MiB \(option 'size'\)" \
+	prefetch -o size=8M mirror#set
+expect_fail "do not fit" prefetch -o size=8M --dry-run mirror#set
+expect_fail "cannot pin" prefetch -o size=8M --pin mirror#set
+[ -z "$(find cache/blobs -type f)" ] || fail "it began all the same"
+
+# Pinned data leaves no room.
+prefetch -o size=10M --pin mirror#set a b > out
+grep -q "^complete: 6.0 MiB in 2 files of .*, pinned" out || fail "$(cat out)"
+expect_fail "6.0 MiB are missing, but the cache has room for .* only: the rest is pinned" \
+	prefetch -o size=10M mirror#set c d
+larder pin -c larder.conf -o cache="$T/cache" | grep -q "'a' 'b'" || fail "no pin"
+
+# Wrong bytes in one pack's middle: one file is named, three are there.
+rm -rf cache
+pack=$(find mirror/packs -type f | head -n 1)
+python3 - "$pack" <<'PY'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(1000)
+    f.write(b"\0" * 1000)
+PY
+status=0
+prefetch --json mirror#set > out 2> said || status=$?
+[ $status = 1 ] || fail "ended with $status: $(cat out said)"
+grep -q "larder prefetch: 1 file cannot be fetched" said || fail "$(cat said)"
+grep -qE "^  set/[abcd]: .*wrong bytes" said || fail "$(cat said)"
+python3 - <<'PY'
+import json
+out = json.load(open("out"))
+assert out["result"] == "incomplete" and out["files_failed"] == 1, out
+assert out["files_here"] == 3, out
+assert out["bytes_missing"] > 0, out
+PY
+
+expect_fail "cannot open dataset .set.: .*connection refused" \
+	prefetch -o timeout=2s "http://127.0.0.1:1/m#set"
+expect_fail "is not on a larder mount" prefetch "$T"
