@@ -125,6 +125,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/places.c \
 	%D%/dataset/pool.c \
 	%D%/dataset/pool.h \
+	%D%/dataset/probe.c \
 	%D%/dataset/raise.c \
 	%D%/dataset/prefetch-batch.c \
 	%D%/dataset/prefetch-pace.c \

@@ -108,6 +108,7 @@ dist_check_SCRIPTS += \
 	%D%/check-lib.sh \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
+	%D%/test-a-stalled-mirror-is-left.sh \
 	%D%/test-attributes-tell-and-hide.sh \
 	%D%/test-blocks-are-real.sh \
 	%D%/test-broken-transfers-go-on.sh \
@@ -142,6 +143,7 @@ dist_check_SCRIPTS += \
 	%D%/test-names-are-kept.sh \
 	%D%/test-new-sections-appear.sh \
 	%D%/test-new-snapshot-is-seen.sh \
+	%D%/test-offline-is-said-once.sh \
 	%D%/test-open-files-outlive-a-snapshot.sh \
 	%D%/test-opens-and-closes-race.sh \
 	%D%/test-ordinary-users-mount.sh \

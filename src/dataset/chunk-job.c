@@ -426,6 +426,8 @@ static void start_request(struct chunk_job *job)
 		.done = request_done,
 		.arg = job,
 	};
+	tries_haste(&job->tries, job->mirror, job->request.length,
+		    &job->request);
 	if (!chunk_request_start(job)) {
 		struct err err;
 		int r = err_set(&err, ESHUTDOWN, "larder is stopping");

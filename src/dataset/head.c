@@ -280,6 +280,7 @@ static void start_request(struct head_job *job, bool asks_marker)
 		.done = request_done,
 		.arg = job,
 	};
+	tries_haste(&job->tries, job->mirror, 0, &job->request);
 	if (!node_fetch(job->node, &job->request)) {
 		struct err err;
 
@@ -394,8 +395,7 @@ static void answer_head(struct head_job *job)
 	int r = judge(job, &class, &err);
 
 	if (r == 0) {
-		origin_note(job->dataset->mirrors[job->mirror].origin, FETCH_OK,
-			    now_ms());
+		mirror_note(job->dataset, (unsigned)job->mirror, FETCH_OK, "");
 		job->snapshot = snapshot_new(job->dataset, &job->offered);
 		if (job->snapshot)
 			job_next(job, run_catalog);
@@ -426,9 +426,9 @@ static void run_answer(struct task *task, struct worker *worker)
 	}
 	if (request->class == FETCH_ABSENT)
 		next_mirror(job, FETCH_ABSENT,
-			    job->has_no_marker	? "no larder mirror there" :
-			    job->dataset->tag	? "no such tag there" :
-						  "no such dataset there",
+			    job->has_no_marker ? "no larder mirror there" :
+			    job->dataset->tag  ? "no such tag there" :
+						 "no such dataset there",
 			    false);
 	else
 		next_mirror(job, request->class, request->err.text, false);

@@ -35,6 +35,7 @@
 #define TIMEOUT_MS 30000u
 #define REFRESH_MS 60000u
 #define SWEEP_MS 1000u
+#define PATIENCE_MIN_MS 1000u
 #define VERIFY_THREADS_MAX 8
 #define EXECUTOR_THREADS_MAX 4
 /* For the cache's last records when a node closes. */
@@ -151,10 +152,22 @@ static unsigned thread_count(long cpus, unsigned max)
 	return cpus < (long)max ? (unsigned)cpus : max;
 }
 
+/* A reader's time is enough for several silences. */
+static uint32_t part_of(uint32_t timeout_ms, uint32_t parts, uint32_t max_ms)
+{
+	uint32_t ms = timeout_ms / parts;
+
+	if (ms < PATIENCE_MIN_MS)
+		return PATIENCE_MIN_MS;
+	return ms < max_ms ? ms : max_ms;
+}
+
 static int start_threads(struct node *node, const struct node_options *options,
 			 struct err *err)
 {
 	const struct fetcher_options fetcher_options = {
+		.connect_timeout_ms = part_of(node->timeout_ms, 6, 5000),
+		.silence_timeout_ms = part_of(node->timeout_ms, 3, 10000),
 		.proxy = options->proxy,
 		.ca_file = options->ca_file,
 		.cert_file = options->cert_file,

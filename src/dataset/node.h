@@ -93,6 +93,7 @@ struct dataset {
 	bool insecure, refuse_expired;
 	struct budget_share share;
 	struct timer refresh;
+	atomic_bool is_offline; /* changed under node->datasets_lock */
 
 	struct dataset_figures figures; /* guarded by figures.c's lock */
 

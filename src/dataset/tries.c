@@ -19,18 +19,9 @@
 #include "base/io.h"
 #include "dataset/tries.h"
 
-/* In a row, each after its back-off: dead for over three seconds. */
-#define DEAD_FAILURES 3u
 /* A server that is restarted is back by then; documented in larder(1). */
 #define UNREACHABLE_GIVE_UP_MS 10000u
 #define WRONG_MAX 2u
-
-static bool is_dead(const struct origin_health *health)
-{
-	return health->failures >= DEAD_FAILURES &&
-	       (health->last == FETCH_UNREACHABLE ||
-		health->last == FETCH_SLOW);
-}
 
 /* It answers, if not well: asking again about something else costs little. */
 static bool is_alive(const struct origin_health *health)
@@ -62,7 +53,7 @@ static void list_candidates(const struct tries *tries, struct candidates *c)
 static bool all_dead(const struct candidates *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		if (!is_dead(&c->health[i]))
+		if (!health_is_dead(&c->health[i]))
 			return false;
 	return true;
 }
@@ -94,9 +85,8 @@ void tries_init(struct tries *tries, struct dataset *dataset, int only,
 	tries->was_dead = all_dead(&c);
 }
 
-/* With a good mirror at hand no reader is sent to find out whether another is
- * back, which may cost it a connect time-out: readahead and refreshes of
- * heads do that. */
+/* With a good mirror at hand nobody is sent to find out whether another is
+ * back, which may cost a connect time-out: probes do that. */
 static int choose_good(const struct tries *tries, const struct candidates *c)
 {
 	int best = -1;
@@ -111,12 +101,12 @@ static int choose_good(const struct tries *tries, const struct candidates *c)
 static int choose(const struct tries *tries, const struct candidates *c,
 		  uint64_t now)
 {
-	int chosen = -1;
+	int chosen = choose_good(tries, c);
 
-	if (tries->priority == FETCH_DEMAND)
-		chosen = choose_good(tries, c);
-	if (chosen >= 0)
+	if (chosen >= 0) {
+		probe_mirrors(tries->dataset);
 		return chosen;
+	}
 	chosen = origins_choose(c->health, c->tried, c->count, now,
 				tries->give_up_ms);
 	if (chosen >= 0)
@@ -241,6 +231,31 @@ int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 	return -EAGAIN;
 }
 
+static bool has_other_good(const struct tries *tries, int mirror)
+{
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++) {
+		struct origin_health health;
+
+		if ((int)i == mirror || tries->mirrors[i].is_out)
+			continue;
+		origin_health(tries->dataset->mirrors[i].origin, &health);
+		if (health.failures == 0)
+			return true;
+	}
+	return false;
+}
+
+void tries_haste(const struct tries *tries, int mirror, uint64_t bytes,
+		 struct fetch_request *request)
+{
+	uint64_t rate = bytes * 2000 / tries->dataset->node->timeout_ms;
+
+	request->is_hasty = tries->mirrors[mirror].tried == 0;
+	if (request->is_hasty && has_other_good(tries, mirror))
+		request->min_bytes_per_s =
+			rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
+}
+
 /* Wrong bytes may be one bad moment; callers ask twice before they note. */
 static bool can_heal(struct mirror_try *try)
 {
@@ -252,7 +267,11 @@ static bool can_heal(struct mirror_try *try)
 void tries_note(struct tries *tries, int mirror, enum fetch_class class,
 		const char *text, uint32_t retry_after_ms)
 {
-	origin_note(tries->dataset->mirrors[mirror].origin, class, now_ms());
+	/* Haste alone says little, and where else would readers go. */
+	if (class != FETCH_SLOW || tries->mirrors[mirror].tried > 0 ||
+	    has_other_good(tries, mirror))
+		mirror_note(tries->dataset, (unsigned)mirror, class,
+			    text && text[0] ? text : fetch_class_name(class));
 	tries_record(tries, mirror, class, text, retry_after_ms);
 }
 

@@ -32,6 +32,10 @@ void tries_init(struct tries *tries, struct dataset *dataset, int only,
  */
 int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 	       struct err *err);
+/* How it is to be asked: with haste, and the least bytes a second that are
+ * not left for another mirror. */
+void tries_haste(const struct tries *tries, int mirror, uint64_t bytes,
+		 struct fetch_request *request);
 /* What came of asking it. note: also in the origin's health; record: not,
  * since whoever asked has. */
 void tries_note(struct tries *tries, int mirror, enum fetch_class class,
@@ -47,5 +51,14 @@ void tries_text(const struct tries *tries, char *text, size_t size);
 /* The errno for that: EACCES when all refuse, ETIMEDOUT when all are silent,
  * else EIO. */
 int tries_errnum(const struct tries *tries);
+
+/*
+ * Probes (probe.c). Ask mirrors that failed and whose back-off is over whether
+ * they are back; and what came of a request, for the mirror's health and the
+ * log.
+ */
+void probe_mirrors(struct dataset *dataset);
+void mirror_note(struct dataset *dataset, unsigned mirror,
+		 enum fetch_class class, const char *text);
 
 #endif

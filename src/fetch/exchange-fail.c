@@ -146,8 +146,7 @@ static void fail_tls(struct exchange *exchange, CURLcode code)
 
 void exchange_fail_code(struct exchange *exchange, CURLcode code)
 {
-	uint32_t timeout_ms =
-		exchange->job->origin->fetcher->connect_timeout_ms;
+	struct job *job = exchange->job;
 	char text[64], seconds[SECONDS_MAX];
 
 	switch ((int)code) {
@@ -164,8 +163,9 @@ void exchange_fail_code(struct exchange *exchange, CURLcode code)
 		return;
 	case CURLE_OPERATION_TIMEDOUT: /* the only one libcurl has from us */
 		snprintf(text, sizeof(text), "no connection within %s",
-			 seconds_text(timeout_ms, seconds));
-		exchange->job->met_silence = true;
+			 seconds_text(job->connect_ms, seconds));
+		job->met_silence = job->connect_ms >=
+				   job->origin->fetcher->connect_timeout_ms;
 		exchange_fail(exchange, FETCH_UNREACHABLE, text);
 		return;
 	case CURLE_PEER_FAILED_VERIFICATION:

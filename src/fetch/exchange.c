@@ -102,9 +102,12 @@ static void judge(struct exchange *exchange)
 
 static void heard(struct exchange *exchange, size_t bytes)
 {
+	struct pace *pace = &exchange->job->pace;
 	uint64_t now = now_ms();
 
-	pace_bytes(&exchange->job->pace, bytes, now);
+	if (!pace->has_bytes && pace->has_begun)
+		origin_answered(exchange->job->origin, now - pace->last_ms);
+	pace_bytes(pace, bytes, now);
 	exchange->job->origin->bytes_ms = now;
 }
 
@@ -214,7 +217,7 @@ static int on_connected(void *arg, char *to, char *from, int to_port,
 	(void)from_port;
 	pace_begin(&exchange->job->pace, now);
 	scoped_lock(&fetcher->lock);
-	look_by(fetcher, now + fetcher->silence_timeout_ms);
+	look_by(fetcher, now + exchange->job->silence_ms);
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -279,7 +282,7 @@ static void set_common(struct exchange *exchange)
 	 * this thread wait for the look-up. */
 	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
-			 (long)fetcher->connect_timeout_ms);
+			 (long)exchange->job->connect_ms);
 	/* The proxy was chosen here: libcurl asks no environment. */
 	curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->words);

@@ -105,6 +105,13 @@ struct fetch_request {
 	enum fetch_priority priority;
 	uint64_t deadline_ms;	   /* now_ms() scale; 0: none */
 	bool no_cache;		   /* ask caches in between to revalidate */
+	/* Somebody waits, and it has not been tried here before: do not wait
+	 * for a connection or for bytes much longer than this origin usually
+	 * takes (a quarter of the time-outs at least, and a second). */
+	bool is_hasty;
+	/* A body that comes slower crawls; 0: 1 KiB/s. It is shared among the
+	 * requests that run at the origin. */
+	uint32_t min_bytes_per_s;
 	const char *if_none_match; /* ETag or NULL */
 	/* Body so far, on the transfer thread or a file thread whenever it
 	 * grew, the last time with all of it before a done without error; may
@@ -152,6 +159,9 @@ void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
  *                        ^                               |
  *                        +------- failure: twice the back-off, 1 s to 60 s
  *
+ * A failure within a minute of the recovery goes on where the back-off had
+ * ended.
+ *
  * A bad origin is asked by one request at a time, its probe: when due, or
  * before that when no origin is good and its last failure is over a second old
  * (a read that finds everything dead looks once whether that is still so).
@@ -160,6 +170,8 @@ void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
  */
 struct origin_health {
 	uint32_t failures;	 /* back-offs in a row; 0: good */
+	uint32_t strikes;	 /* those before it came good, a minute long */
+	uint64_t good_ms;	 /* when it did */
 	uint64_t bad_until_ms;	 /* not asked before, unless nothing is left */
 	uint64_t failed_ms;	 /* when it failed last */
 	uint64_t probe_until_ms; /* a request is finding out; fetch/ sets it */
@@ -173,6 +185,9 @@ void origin_health(struct origin *origin, struct origin_health *ret);
  * count as one; FETCH_ABSENT is an answer. */
 void health_next(struct origin_health *health, enum fetch_class class,
 		 uint64_t now_ms);
+/* Pure: silent or unreachable three times in a row, each after its back-off:
+ * for over three seconds. */
+bool health_is_dead(const struct origin_health *health);
 /*
  * Pure: index of the origin to ask next, or -1 when none is worth asking now
  * (tried[i] counts tries of this request): the least tried, in list order, of

@@ -3,6 +3,7 @@
 #define LARDER_FETCH_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include <curl/curl.h>
 
@@ -87,6 +88,7 @@ struct job {
 	/* Copies: a file thread may not look at the request while it reads. */
 	struct asked asked;
 	uint64_t deadline_ms;
+	uint32_t silence_ms, connect_ms, min_bytes_per_s;
 	char *path;
 	char *if_none_match;
 	enum fetch_priority priority;
@@ -122,6 +124,7 @@ struct origin {
 	/* What was queued before that ends with that class. */
 	uint64_t dead_ms;
 	enum fetch_class dead_class;
+	atomic_uint answer_ms; /* it usually takes so long to answer */
 	/* http: all the transfer thread's. */
 	uint64_t bytes_ms;  /* when any came last */
 	struct list spools; /* the newest last */
@@ -190,6 +193,8 @@ struct fetch_request *stillborn_take(struct fetcher *fetcher);
 void stillborn_finish(struct fetcher *fetcher, struct fetch_request *request);
 /* Bytes of an accepted answer have come: an unreachable origin is back. */
 void job_alive(struct job *job);
+/* The first byte of an answer came so long after it was asked for. */
+void origin_answered(struct origin *origin, uint64_t took_ms);
 /* Memory for a body of known size, for free(); NULL on ENOMEM. */
 uint8_t *body_new(size_t len);
 /* "10 s", "0.5 s". */

@@ -24,6 +24,10 @@
 #define EARLY_PROBE_MS 1000
 /* A job in a callback is looked at again soon. */
 #define CALLING_LOOK_MS 10
+/* Of a time-out or of what is usual, for who is in haste. */
+#define HASTE 4
+#define HASTE_MIN_MS 1000
+#define ANSWER_MS_MAX 60000
 #define HUGE_BYTES ((size_t)2 << 20)
 #define LIMIT_DEFAULT_BYTES (UINT64_C(64) << 20)
 
@@ -95,6 +99,41 @@ static int request_check(const struct fetch_request *request, struct err *err)
 	return 0;
 }
 
+static uint32_t at_most(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static void set_patience(struct job *job, bool is_hasty)
+{
+	const struct fetcher *fetcher = job->origin->fetcher;
+	uint32_t usual_ms = atomic_load(&job->origin->answer_ms);
+	uint32_t ms = fetcher->silence_timeout_ms / HASTE;
+
+	job->silence_ms = fetcher->silence_timeout_ms;
+	job->connect_ms = fetcher->connect_timeout_ms;
+	if (!is_hasty)
+		return;
+	if (ms < HASTE_MIN_MS)
+		ms = HASTE_MIN_MS;
+	if (ms < HASTE * usual_ms)
+		ms = HASTE * usual_ms;
+	job->silence_ms = at_most(ms, job->silence_ms);
+	job->connect_ms = at_most(ms, job->connect_ms);
+}
+
+void origin_answered(struct origin *origin, uint64_t took_ms)
+{
+	uint32_t usual_ms = atomic_load(&origin->answer_ms);
+	uint32_t ms =
+		took_ms < ANSWER_MS_MAX ? (uint32_t)took_ms : ANSWER_MS_MAX;
+
+	/* Slower counts at once, faster by and by. */
+	if (ms < usual_ms)
+		ms = usual_ms - (usual_ms - ms + 7) / 8;
+	atomic_store(&origin->answer_ms, ms);
+}
+
 static struct job *job_new(struct fetch_request *request)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -118,6 +157,8 @@ static struct job *job_new(struct fetch_request *request)
 						      LIMIT_DEFAULT_BYTES,
 	};
 	job->deadline_ms = request->deadline_ms;
+	job->min_bytes_per_s = request->min_bytes_per_s;
+	set_patience(job, request->is_hasty);
 	job->start_ms = now_ms();
 	if (copy_text(request->path, &job->path) < 0 ||
 	    copy_text(request->if_none_match, &job->if_none_match) < 0) {
@@ -199,7 +240,7 @@ void job_alive(struct job *job)
 	scoped_lock(&job->origin->lock);
 	if (health->last == FETCH_UNREACHABLE || health->last == FETCH_BUSY ||
 	    health->last == FETCH_REFUSED)
-		health_next(health, FETCH_OK, 0);
+		health_next(health, FETCH_OK, now_ms());
 }
 
 static void answer_clear(struct fetch_request *request)
@@ -534,17 +575,36 @@ static bool end_slow(struct job *job, const char *what, uint64_t ms)
 	return true;
 }
 
-static bool has_stalled(struct job *job, uint32_t silence_ms, uint64_t now_ms,
-			uint64_t *next_ms)
+static uint32_t crawl_bytes_per_s(const struct job *job)
 {
+	uint32_t share = job->min_bytes_per_s;
+
+	if (job->origin->running > 1)
+		share /= job->origin->running;
+	return share > PACE_CRAWL_BYTES_PER_S ? share : PACE_CRAWL_BYTES_PER_S;
+}
+
+static bool has_stalled(struct job *job, uint64_t now_ms, uint64_t *next_ms)
+{
+	uint32_t rate = crawl_bytes_per_s(job);
+	char text[48];
 	uint64_t look;
 
-	switch (pace_look(&job->pace, silence_ms, now_ms, &look)) {
+	switch (pace_look(&job->pace, job->silence_ms, rate, now_ms, &look)) {
 	case PACE_SILENT:
-		job->met_silence = !job->origin->url.is_local;
-		return end_slow(job, "silent for", silence_ms);
+		/* Nobody else is asked: next time it has more time. */
+		if (job->min_bytes_per_s == 0 && !job->pace.has_bytes)
+			origin_answered(job->origin, job->silence_ms);
+		/* Haste says nothing about the server. */
+		job->met_silence =
+			!job->origin->url.is_local &&
+			job->silence_ms >=
+				job->origin->fetcher->silence_timeout_ms;
+		return end_slow(job, "silent for", job->silence_ms);
 	case PACE_CRAWLS:
-		return end_slow(job, "slower than 1 KiB/s for", silence_ms);
+		snprintf(text, sizeof(text), "slower than %u KiB/s for",
+			 rate >> 10);
+		return end_slow(job, text, job->silence_ms);
 	case PACE_FINE:
 		break;
 	}
@@ -578,8 +638,7 @@ static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
 		*next_ms = job->origin->trial_until_ms;
 	if (job->is_early && !job->pace.has_bytes && early_ms < *next_ms)
 		*next_ms = early_ms;
-	return job->state == JOB_RUNNING &&
-	       has_stalled(job, fetcher->silence_timeout_ms, now_ms, next_ms);
+	return job->state == JOB_RUNNING && has_stalled(job, now_ms, next_ms);
 }
 
 static void take_out(struct job *job)

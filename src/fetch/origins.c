@@ -18,8 +18,13 @@
 #define BACKOFF_MAX_MS 60000
 /* Bytes that were wrong once are likely wrong again: start higher. */
 #define BACKOFF_WRONG_MS 4000
+/* What an origin did before it came good counts for so long: one that keeps
+ * failing and coming back is not asked more often than one that is gone. */
+#define STRIKES_MS 60000
+#define STRIKES_MAX 6
 /* "While it is known dead" means that somebody looked within this time. */
 #define KNOWN_DEAD_MS 1000
+#define DEAD_FAILURES 3
 
 static bool is_failure(enum fetch_class class)
 {
@@ -48,13 +53,29 @@ static uint64_t backoff_ms(uint32_t failures, enum fetch_class class)
 	return wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS;
 }
 
+static void health_recover(struct origin_health *health, enum fetch_class class,
+			   uint64_t now_ms)
+{
+	uint32_t strikes = health->strikes + health->failures;
+
+	if (health->failures > 0)
+		health->good_ms = now_ms;
+	*health = (struct origin_health){
+		.last = class,
+		.good_ms = health->good_ms,
+		.strikes = strikes < STRIKES_MAX ? strikes : STRIKES_MAX,
+	};
+}
+
 void health_next(struct origin_health *health, enum fetch_class class,
 		 uint64_t now_ms)
 {
 	if (class == FETCH_CANCELED || class == FETCH_LOCAL)
 		return;
+	if (health->failures == 0 && now_ms >= health->good_ms + STRIKES_MS)
+		health->strikes = 0;
 	if (!is_failure(class)) {
-		*health = (struct origin_health){.last = class};
+		health_recover(health, class, now_ms);
 		return;
 	}
 	health->last = class;
@@ -63,7 +84,15 @@ void health_next(struct origin_health *health, enum fetch_class class,
 	if (health->failures > 0 && now_ms < health->bad_until_ms)
 		return;
 	health->failures++;
-	health->bad_until_ms = now_ms + backoff_ms(health->failures, class);
+	health->bad_until_ms =
+		now_ms + backoff_ms(health->failures + health->strikes, class);
+}
+
+bool health_is_dead(const struct origin_health *health)
+{
+	return health->failures >= DEAD_FAILURES &&
+	       (health->last == FETCH_UNREACHABLE ||
+		health->last == FETCH_SLOW);
 }
 
 /* Good, or bad and due with nobody finding out already. */

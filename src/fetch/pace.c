@@ -30,7 +30,8 @@ void pace_bytes(struct pace *pace, uint64_t bytes, uint64_t now_ms)
 }
 
 enum pace_verdict pace_look(struct pace *pace, uint32_t silence_ms,
-			    uint64_t now_ms, uint64_t *ret_next_ms)
+			    uint32_t crawl_bytes_per_s, uint64_t now_ms,
+			    uint64_t *ret_next_ms)
 {
 	uint64_t silent_at, window_end = UINT64_MAX;
 
@@ -42,7 +43,7 @@ enum pace_verdict pace_look(struct pace *pace, uint32_t silence_ms,
 	if (now_ms >= silent_at)
 		return PACE_SILENT;
 	if (pace->has_window && now_ms >= pace->window_ms + silence_ms) {
-		if (pace->window_bytes * 1000 / PACE_CRAWL_BYTES_PER_S <
+		if (pace->window_bytes * 1000 / crawl_bytes_per_s <
 		    now_ms - pace->window_ms)
 			return PACE_CRAWLS;
 		pace->window_ms = now_ms;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Below this for a whole silence time-out, a body crawls. */
+/* Below this for a whole silence time-out, a body crawls, whoever asks. */
 #define PACE_CRAWL_BYTES_PER_S 1024
 
 /* When bytes came, so that a silent or crawling sender is noticed. Pure:
@@ -24,6 +24,7 @@ void pace_begin(struct pace *pace, uint64_t now_ms);
 void pace_bytes(struct pace *pace, uint64_t bytes, uint64_t now_ms);
 /* *ret_next_ms: when to look again (PACE_FINE). */
 enum pace_verdict pace_look(struct pace *pace, uint32_t silence_ms,
-			    uint64_t now_ms, uint64_t *ret_next_ms);
+			    uint32_t crawl_bytes_per_s, uint64_t now_ms,
+			    uint64_t *ret_next_ms);
 
 #endif

@@ -432,6 +432,58 @@ static void test_a_queue_for_a_server_that_lives(void **state)
 	}
 }
 
+/* Who is in haste is told before others, unless the server always takes long;
+ * it says nothing about the server's other requests. */
+static void test_haste(void **state)
+{
+	static const struct fetcher_options options = {
+		.silence_timeout_ms = 8000,
+		.proxy = "",
+	};
+	static struct waiting patient, hasty;
+
+	(void)state;
+	reopen(&options);
+	origin_server_control(&server, "add=silent&path=/large");
+	prepare(&patient, "large");
+	prepare(&hasty, "large");
+	hasty.request.is_hasty = true;
+	start(&patient);
+	start(&hasty);
+	wait_for(&hasty);
+	assert_int_equal(hasty.request.class, FETCH_SLOW);
+	pthread_mutex_lock(&patient.lock);
+	assert_false(patient.is_done);
+	pthread_mutex_unlock(&patient.lock);
+	fetch_cancel(fetcher, &patient.request);
+	wait_for(&patient);
+
+	/* Slower than a quarter of the time, but so it always is. */
+	origin_server_control(&server, "clear");
+	origin_server_control(&server, "add=delay&n=3000&path=/five");
+	prepare_range(&patient, "five", 0, 10);
+	run(&patient);
+	assert_stamps(&patient, 0, 10);
+	prepare_range(&hasty, "five", 0, 10);
+	hasty.request.is_hasty = true;
+	run(&hasty);
+	assert_stamps(&hasty, 0, 10);
+}
+
+static void test_a_pace_that_is_asked_for(void **state)
+{
+	struct waiting waiting;
+
+	(void)state;
+	origin_server_control(&server, "add=trickle&n=50000");
+	prepare(&waiting, "five");
+	waiting.request.min_bytes_per_s = 200000;
+	run(&waiting);
+	assert_int_equal(waiting.request.class, FETCH_SLOW);
+	assert_non_null(strstr(waiting.request.err.text, "slower than"));
+	free(waiting.request.body);
+}
+
 static void test_slow_is_not_silent(void **state)
 {
 	struct waiting waiting;
@@ -448,7 +500,7 @@ static void test_slow_is_not_silent(void **state)
 static void test_early_probe_has_a_second(void **state)
 {
 	static const struct fetcher_options options = {
-		.silence_timeout_ms = 20000,
+		.silence_timeout_ms = 8000,
 		.proxy = "",
 	};
 	struct origin_health health;
@@ -516,6 +568,8 @@ int main(void)
 		TEST(test_deadlines_are_exact),
 		TEST(test_a_queue_for_a_dead_server),
 		TEST(test_a_queue_for_a_server_that_lives),
+		TEST(test_haste),
+		TEST(test_a_pace_that_is_asked_for),
 		TEST(test_slow_is_not_silent),
 		TEST(test_early_probe_has_a_second),
 	};

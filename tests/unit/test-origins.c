@@ -159,6 +159,55 @@ static void test_back_off_doubles_to_a_minute(void **state)
 	assert_int_equal(health.bad_until_ms, 0);
 }
 
+/* Coming back and failing again is no way to be asked more often. */
+static void test_a_recovery_is_not_forgotten_trouble(void **state)
+{
+	static const uint64_t waits[] = {1000, 2000, 4000, 8000};
+	struct origin_health health = {0};
+	uint64_t now = NOW;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		health_next(&health, FETCH_SLOW, now);
+		assert_int_equal(health.failures, 1);
+		assert_int_equal(health.bad_until_ms, now + waits[i]);
+		now = health.bad_until_ms;
+		health_next(&health, FETCH_OK, now);
+		assert_int_equal(health.failures, 0);
+		assert_int_equal(health.bad_until_ms, 0);
+		health_next(&health, FETCH_OK, now + 1000);
+		now += 59999;
+	}
+	/* A good minute forgives. */
+	now += 60001;
+	health_next(&health, FETCH_SLOW, now);
+	assert_int_equal(health.bad_until_ms, now + 1000);
+}
+
+static void test_dead(void **state)
+{
+	static const struct {
+		uint32_t failures;
+		enum fetch_class last;
+		bool is_dead;
+	} rows[] = {
+		{0, FETCH_OK, false},	      {2, FETCH_UNREACHABLE, false},
+		{3, FETCH_UNREACHABLE, true}, {3, FETCH_SLOW, true},
+		{9, FETCH_BUSY, false},	      {9, FETCH_REFUSED, false},
+		{9, FETCH_WRONG, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct origin_health health = {
+			.failures = rows[i].failures,
+			.last = rows[i].last,
+		};
+
+		assert_int_equal(health_is_dead(&health), rows[i].is_dead);
+	}
+}
+
 static void test_failures_side_by_side_are_one(void **state)
 {
 	struct origin_health health = {0};
@@ -219,6 +268,8 @@ int main(void)
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_health_after_one_outcome),
 		cmocka_unit_test(test_back_off_doubles_to_a_minute),
+		cmocka_unit_test(test_a_recovery_is_not_forgotten_trouble),
+		cmocka_unit_test(test_dead),
 		cmocka_unit_test(test_failures_side_by_side_are_one),
 		cmocka_unit_test(test_saying_nothing_changes_nothing),
 		cmocka_unit_test(test_notes_are_kept),

@@ -18,6 +18,8 @@
 #include "fetch/fetch.h"
 #include "fetch/pace.h"
 
+#define CRAWL PACE_CRAWL_BYTES_PER_S
+
 static void test_delays(void **state)
 {
 	static const struct {
@@ -74,15 +76,20 @@ static void test_silence(void **state)
 
 	(void)state;
 	/* Connecting is not silence. */
-	assert_int_equal(pace_look(&pace, 1000, 50000, &next), PACE_FINE);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 50000, &next),
+			 PACE_FINE);
 	pace_begin(&pace, 50000);
-	assert_int_equal(pace_look(&pace, 1000, 50999, &next), PACE_FINE);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 50999, &next),
+			 PACE_FINE);
 	assert_int_equal(next, 51000);
-	assert_int_equal(pace_look(&pace, 1000, 51000, &next), PACE_SILENT);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 51000, &next),
+			 PACE_SILENT);
 	pace_bytes(&pace, 100000, 50900);
-	assert_int_equal(pace_look(&pace, 1000, 51000, &next), PACE_FINE);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 51000, &next),
+			 PACE_FINE);
 	assert_int_equal(next, 51900);
-	assert_int_equal(pace_look(&pace, 1000, 51900, &next), PACE_SILENT);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 51900, &next),
+			 PACE_SILENT);
 }
 
 static void test_crawl(void **state)
@@ -94,23 +101,26 @@ static void test_crawl(void **state)
 	/* A late first byte does not count. */
 	pace_begin(&pace, 0);
 	pace_bytes(&pace, 100, 900);
-	assert_int_equal(pace_look(&pace, 1000, 1000, &next), PACE_FINE);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 1000, &next), PACE_FINE);
 	assert_int_equal(next, 1900);
 	/* 100 bytes each 100 ms: never silent, below 1 KiB/s */
 	pace_begin(&pace, 0);
 	for (uint64_t now = 0; now < 1000; now += 100) {
 		pace_bytes(&pace, 100, now);
-		assert_int_equal(pace_look(&pace, 1000, now, &next), PACE_FINE);
+		assert_int_equal(pace_look(&pace, 1000, CRAWL, now, &next),
+				 PACE_FINE);
 	}
-	assert_int_equal(pace_look(&pace, 1000, 1000, &next), PACE_CRAWLS);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 1000, &next),
+			 PACE_CRAWLS);
 	/* just enough */
 	pace_begin(&pace, 0);
 	pace_bytes(&pace, 1, 0);
 	pace_bytes(&pace, 1023, 990);
-	assert_int_equal(pace_look(&pace, 1000, 1000, &next), PACE_FINE);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 1000, &next), PACE_FINE);
 	/* and the next window is judged by itself */
 	pace_bytes(&pace, 10, 1900);
-	assert_int_equal(pace_look(&pace, 1000, 2000, &next), PACE_CRAWLS);
+	assert_int_equal(pace_look(&pace, 1000, CRAWL, 2000, &next),
+			 PACE_CRAWLS);
 }
 
 int main(void)

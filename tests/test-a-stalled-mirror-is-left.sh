@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The first of two mirrors is silent on packs, stalls in a body, trickles or
+# crawls (CASES C-25): it is left for the second one long before a reader's time
+# is over, and the bytes are right. A server that always takes long to answer is
+# not taken for a stalled one.
+. "${top_srcdir:-.}/tests/lib.sh"
+. "$top_srcdir/tests/traffic.sh"
+requires fuse root net python3
+
+mkdir tree
+random_file 6000000 tree/file
+publish_tree tree mirror stall
+start_httpd mirror
+good_url=$httpd_url
+start_httpd mirror
+cat > two.conf <<CONF
+[larder]
+cache = $T/cache
+key = $T/test.key.pub
+timeout = 60s
+[stall]
+mirror = $httpd_url
+mirror = $good_url
+CONF
+
+# Left after seconds: a third of the time is far from both.
+for fault in silent 'stall_after&n=1000' 'trickle&n=10' 'trickle&n=20000'; do
+	rm -rf cache
+	mkdir -p mnt
+	httpd_control "clear"
+	larder mount -c two.conf stall mnt > /dev/null
+	ls mnt > /dev/null
+	httpd_control "clear&add=$fault&path=/packs/*"
+	within 20000 cmp tree/file mnt/file
+	umount_dataset mnt
+done
+
+rm -rf cache
+httpd_control 'clear&add=delay&n=1500&path=/packs/*'
+httpd_forget
+mount_dataset "$httpd_url#stall" mnt timeout=12s
+cmp tree/file mnt/file
+[ "$(httpd_log_sum 'r["status"] != 206' /packs/)" = 0 ] ||
+	fail "requests were given up"
