@@ -17,6 +17,7 @@ dist_man_MANS += \
 	%D%/larder-tag.1 \
 	%D%/larder-umount.1 \
 	%D%/larder-unpin.1 \
+	%D%/larder-verify.1 \
 	%D%/larder.1 \
 	%D%/larder.conf.5 \
 	%D%/mount.larder.8 \

@@ -63,6 +63,10 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/space.c \
 	%D%/cache/space.h \
 	%D%/cache/units.c \
+	%D%/cache/verify-blob.c \
+	%D%/cache/verify-files.c \
+	%D%/cache/verify.c \
+	%D%/cache/verify.h \
 	%D%/cache/watch.c \
 	%D%/cache/watch.h \
 	%D%/cli/cat.c \
@@ -94,6 +98,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/status.c \
 	%D%/cli/tag.c \
 	%D%/cli/umount.c \
+	%D%/cli/verify.c \
 	%D%/dataset/ahead.c \
 	%D%/dataset/backing.c \
 	%D%/dataset/blob.c \

@@ -41,6 +41,8 @@ static const struct command commands[] = {
 	{"unpin", cmd_unpin, "SOURCE|DIR [GLOB...]", "no longer"},
 	{"evict", cmd_evict, "SOURCE|DIR [GLOB...]",
 	 "remove files' data from the cache"},
+	{"verify", cmd_verify, "[SOURCE|DIR]",
+	 "check what the cache holds, and repair it"},
 	{"publish", cmd_publish, "TREE MIRROR",
 	 "make a directory a new snapshot on a mirror"},
 	{"keygen", cmd_keygen, "FILE", "make a key to sign with"},

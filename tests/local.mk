@@ -182,6 +182,7 @@ dist_check_SCRIPTS += \
 	%D%/test-tree-round-trips.sh \
 	%D%/test-unanswered-connections-are-bounded.sh \
 	%D%/test-unreachable-is-not-absent.sh \
+	%D%/test-verify-finds-and-repairs.sh \
 	%D%/test-warm-reads-ask-nobody.sh \
 	$(NULL)
 

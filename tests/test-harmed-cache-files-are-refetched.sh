@@ -9,7 +9,7 @@
 . "$top_srcdir/tests/traffic.sh"
 requires fuse root net python3
 
-harms='cut zeroed grown flipped swapped1 swapped2 deleted symlink directory fifo'
+harms='cut zeroed grown longer flipped swapped1 swapped2 deleted symlink directory fifo'
 mkdir tree
 python3 - "$harms" <<'PYTHON'
 import random, sys
@@ -48,6 +48,7 @@ harm() {
 			conv=notrunc status=none ;;
 		grown) truncate -s 1000000 "$path"
 			truncate -s $((3 << 20)) "$path" ;;
+		longer) echo more >> "$path" ;;
 		flipped) printf '\377\0\377' | dd of="$path" bs=1 seek=2000000 \
 			conv=notrunc status=none ;;
 		swapped1) other=$(cat path.swapped2)

@@ -2,6 +2,7 @@
 #ifndef LARDER_CACHE_CACHE_H
 #define LARDER_CACHE_CACHE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -229,5 +230,36 @@ void cache_usage(struct cache *cache, struct cache_usage *ret);
 /* The same as "KEY VALUE" lines, as mounts pass it on. */
 int cache_figures_text(struct cache *cache, uint64_t pinned_bytes,
 		       struct buf *ret);
+
+/* ---- verifying */
+struct cache_verify_options {
+	bool is_repair;       /* forget what is bad, so that it is fetched again */
+	unsigned int threads; /* 0: one for each processor */
+	/* These blobs and nothing else; NULL: all, objects and leftovers too. */
+	const struct digest *ids;
+	size_t id_count;
+	/* One call at a time, on any thread; may be NULL. path: below the cache. */
+	void (*report)(void *arg, const char *path, const char *text);
+	void (*progress)(void *arg, uint64_t bytes, uint64_t total);
+	void *arg;
+	const volatile sig_atomic_t *stop; /* may be NULL */
+};
+struct cache_verify_result {
+	uint64_t blobs, units, objects, bytes; /* looked at */
+	uint64_t proven_units;  /* against their digest as well */
+	uint64_t bad_units, bad_bytes, bad_objects;
+	uint64_t lost_files;    /* of bad_bytes */
+	uint64_t leftovers, leftover_bytes;
+	uint64_t repaired, left; /* faults */
+};
+/*
+ * Reads all that is recorded and compares it with its checksum and, where the
+ * recipe is in the cache, with its digest; objects with their names. Also
+ * while others use the cache: they are made to check a file that was found bad
+ * before they use it again. -ECANCELED: stopped.
+ */
+int cache_verify(struct cache *cache,
+		 const struct cache_verify_options *options,
+		 struct cache_verify_result *ret, struct err *err);
 
 #endif

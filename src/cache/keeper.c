@@ -31,8 +31,6 @@
 #define SLOW_TICKS 60u  /* last uses, idle blobs, dead readers */
 #define SWEEP_TICKS 10u /* 256 directories in 43 minutes */
 #define IDLE_S 60
-/* Younger files may be on their way to their first commit. */
-#define LEFTOVER_AGE_S 3600
 
 /* ---- leftovers */
 
@@ -90,21 +88,24 @@ static bool is_announcing(int dirfd, const char *name)
 	return is_in_use(dirfd, file);
 }
 
-static void sweep_entry(struct cache *cache, int dirfd, const char *directory,
+bool keeper_is_leftover(struct cache *cache, int dirfd, const char *directory,
 			const char *name, int64_t age_s)
 {
 	char hex[DIGEST_HEX_MAX];
 	uint64_t gen;
 
-	if (ends_with(name, ".new")) {
-		if (is_old(dirfd, name, age_s, true) &&
-		    !is_announcing(dirfd, name))
-			unlinkat(dirfd, name, 0);
-		return;
-	}
-	if (blob_name_parse(directory, name, hex, &gen) < 0 ||
-	    !is_old(dirfd, name, age_s, false) || is_in_use(dirfd, name) ||
-	    is_current(cache, hex, gen))
+	if (ends_with(name, ".new"))
+		return is_old(dirfd, name, age_s, true) &&
+		       !is_announcing(dirfd, name);
+	return blob_name_parse(directory, name, hex, &gen) == 0 &&
+	       is_old(dirfd, name, age_s, false) && !is_in_use(dirfd, name) &&
+	       !is_current(cache, hex, gen);
+}
+
+static void sweep_entry(struct cache *cache, int dirfd, const char *directory,
+			const char *name, int64_t age_s)
+{
+	if (!keeper_is_leftover(cache, dirfd, directory, name, age_s))
 		return;
 	log_debug("removing a file the index does not know: %s/%s", directory,
 		  name);

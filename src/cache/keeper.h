@@ -36,4 +36,11 @@ void keeper_kick(struct keeper *keeper);
  * leftovers older than age_s. */
 void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s);
 
+/* Younger files may be on their way to their first commit. */
+#define LEFTOVER_AGE_S 3600
+/* Whether a name in blobs/DIRECTORY (dirfd) is a file, or announces one, that
+ * no row speaks of, that nobody has open, and that is older than age_s. */
+bool keeper_is_leftover(struct cache *cache, int dirfd, const char *directory,
+			const char *name, int64_t age_s);
+
 #endif

@@ -158,7 +158,7 @@ static void record_result(struct recorder *recorder, struct record *record,
 	if (op->kind == INDEX_RECORD && op->result == 0)
 		blob_recorded(record->blob);
 	if ((op->kind == INDEX_RECORD && op->is_complete) ||
-	    (op->kind == INDEX_UNMARK && op->result == 0))
+	    (op->kind == INDEX_UNMARK && op->result == 0 && record->blob))
 		sealer_add(record->blob);
 	if (op->kind == INDEX_MARK && op->result == 0)
 		seal_set(record->blob, &op->mark);

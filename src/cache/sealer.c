@@ -124,30 +124,35 @@ static int check_units(struct sealer *sealer, struct cache_blob *blob, int fd)
 	return check.at == blob->blob_bytes ? 0 : -EINVAL;
 }
 
-/* The file of the blob's name, not one that was put in its place. */
+/* The file of the blob's name; -ESTALE: what we have open is not that. */
 static int look_at_file(struct cache_blob *blob, int fd, struct file_mark *ret)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat st, named;
 
 	blob_path(&blob->id, blob->gen, 0, 0, path);
-	if (fstat(fd, &st) < 0 ||
-	    fstatat(blob->cache->blobs.dirfd, path, &named,
-		    AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstat(fd, &st) < 0)
 		return -errno;
+	if (fstatat(blob->cache->blobs.dirfd, path, &named,
+		    AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
 	if (named.st_ino != st.st_ino || named.st_dev != st.st_dev)
 		return -ESTALE;
 	*ret = file_mark_of(&st);
-	return ret->size == blob->blob_bytes ? 0 : -ESTALE;
+	return ret->size == blob->blob_bytes ? 0 : -EINVAL;
 }
 
 static int make_mark(struct sealer *sealer, struct cache_blob *blob, int fd,
 		     struct file_mark *ret)
 {
 	struct file_mark after;
+	struct stat st;
 	int r;
 
-	if (fdatasync(fd) < 0)
+	if (fstat(fd, &st) < 0 ||
+	    ((uint64_t)st.st_size > blob->blob_bytes &&
+	     ftruncate(fd, (off_t)blob->blob_bytes) < 0) ||
+	    fdatasync(fd) < 0)
 		return -errno;
 	crash_point("seal-synced");
 	nanosleep(&tick_pause, NULL);
@@ -172,6 +177,20 @@ static bool wants_mark(struct cache_blob *blob)
 	       row.present_units == row.unit_count;
 }
 
+/* What we have open is right; the next process would find something else. */
+static void give_up(struct cache_blob *blob)
+{
+	struct record drop = { .op = {
+		.kind = INDEX_DROP_BLOB, .id = blob->id, .gen = blob->gen,
+	} };
+
+	atomic_fetch_add(&blob->cache->blobs_lost, 1);
+	log_warning("blob file is not in its place any more, giving it up: "
+		    "gen=%016" PRIx64, blob->gen);
+	(void)recorder_add(&blob->cache->recorder, &drop);
+	blob_set_stale(blob);
+}
+
 static void seal_blob(struct sealer *sealer, struct cache_blob *blob)
 {
 	struct record record = { .op = {
@@ -185,6 +204,10 @@ static void seal_blob(struct sealer *sealer, struct cache_blob *blob)
 	r = make_mark(sealer, blob, fd, &record.op.mark);
 	crash_point("seal-checked");
 	(void)ofd_lock(fd, F_UNLCK, LOCK_SEALER, 1);
+	if (r == -ESTALE) {
+		give_up(blob);
+		return;
+	}
 	if (r < 0) {
 		log_debug("not marked complete: gen=%016" PRIx64 " reason=%s",
 			  blob->gen, strerror(-r));

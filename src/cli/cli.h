@@ -37,6 +37,7 @@ int cmd_status(int argc, char **argv);
 int cmd_tag(int argc, char **argv);
 int cmd_umount(int argc, char **argv);
 int cmd_unpin(int argc, char **argv);
+int cmd_verify(int argc, char **argv);
 
 /* ---- messages: "larder COMMAND: text" on stderr */
 int cli_fail(const char *command, int result,

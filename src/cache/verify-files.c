@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What verify looks at besides units: objects against their names, and files
+ * among the blobs that no row speaks of. Places are not named by their bytes;
+ * what they say is checked whenever it is used, so they are left out here.
+ */
+#include <config.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "cache/files.h"
+#include "cache/verify.h"
+#include "format/codec.h"
+#include "format/limits.h"
+
+static DIR *open_directory(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir && fd >= 0)
+		close(fd);
+	return dir;
+}
+
+/* ---- objects */
+
+static bool parse_name(const char *directory, const char *name,
+		       struct digest *ret)
+{
+	char hex[DIGEST_HEX_MAX + 8];
+
+	*ret = (struct digest){ .type = DIGEST_SHA256 };
+	if (strlen(directory) + strlen(name) != (size_t)DIGEST_BYTES * 2)
+		return false;
+	snprintf(hex, sizeof(hex), "%s%s", directory, name);
+	return hex_decode(hex, ret->bytes, DIGEST_BYTES) == 0;
+}
+
+static void check_object(struct verifier *verifier, const char *directory,
+			 const char *file, const struct digest *name)
+{
+	struct verify *verify = verifier->verify;
+	bool is_repair = verify->options->is_repair;
+	char path[64 + DIGEST_HEX_MAX];
+	struct buf frame, plain;
+	int r;
+
+	buf_init(&frame, LIMIT_CATALOG_BYTES);
+	buf_init(&plain, LIMIT_CATALOG_BYTES);
+	r = cache_object_get(verify->cache, CACHE_OBJECT, name, &frame);
+	if (r == 0)
+		r = codec_open_object(verifier->codec, frame.data, frame.len,
+				      LIMIT_CATALOG_BYTES, name, &plain);
+	pthread_mutex_lock(&verify->lock);
+	verify->result.objects++;
+	verify->result.bytes += frame.len;
+	verify->result.bad_objects += r < 0 && r != -ENOMEM;
+	pthread_mutex_unlock(&verify->lock);
+	verify_progress(verify, 0); /* its total is not known before */
+	buf_release(&plain);
+	buf_release(&frame);
+	if (r == 0 || r == -ENOMEM)
+		return;
+	if (is_repair)
+		is_repair = cache_object_drop(verify->cache, CACHE_OBJECT,
+					      name) == 0;
+	snprintf(path, sizeof(path), "objects/%.2s/%.*s", directory,
+		 DIGEST_BYTES * 2, file);
+	verify_fault(verify, path, is_repair, "not the bytes of its name");
+}
+
+void verify_objects(struct verifier *verifier, unsigned int directory)
+{
+	struct verify *verify = verifier->verify;
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *entry;
+	char path[16];
+
+	snprintf(path, sizeof(path), "objects/%02x", directory % 256);
+	dir = open_directory(verify->cache->dirfd, path);
+	while (dir && !atomic_load(&verify->is_over) &&
+	       (entry = readdir(dir))) {
+		struct digest name;
+
+		if (parse_name(path + sizeof("objects/") - 1, entry->d_name,
+			       &name))
+			check_object(verifier, path + sizeof("objects/") - 1,
+				     entry->d_name, &name);
+	}
+}
+
+/* ---- leftovers */
+
+static void is_leftover(struct verify *verify, int dirfd,
+			const char *directory, const char *name)
+{
+	bool is_repair = verify->options->is_repair;
+	char path[512];
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (is_repair)
+		is_repair = unlinkat(dirfd, name, 0) == 0;
+	pthread_mutex_lock(&verify->lock);
+	verify->result.leftovers++;
+	verify->result.leftover_bytes += (uint64_t)st.st_blocks * 512;
+	pthread_mutex_unlock(&verify->lock);
+	snprintf(path, sizeof(path), "blobs/%s/%.255s", directory, name);
+	verify_fault(verify, path, is_repair, "a file the index does not know");
+}
+
+void verify_leftovers(struct verifier *verifier, unsigned int directory)
+{
+	struct verify *verify = verifier->verify;
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *entry;
+	char name[8];
+
+	snprintf(name, sizeof(name), "%02x", directory % 256);
+	dir = open_directory(verify->cache->blobs.dirfd, name);
+	while (dir && !atomic_load(&verify->is_over) &&
+	       (entry = readdir(dir))) {
+		if (entry->d_name[0] != '.' &&
+		    keeper_is_leftover(verify->cache, dirfd(dir), name,
+				       entry->d_name, LEFTOVER_AGE_S))
+			is_leftover(verify, dirfd(dir), name, entry->d_name);
+	}
+}
