@@ -132,6 +132,7 @@ dist_check_SCRIPTS += \
 	%D%/test-index-fails-while-mounted.sh \
 	%D%/test-insertion-costs-little.sh \
 	%D%/test-killed-at-every-point.sh \
+	%D%/test-limit-holds-under-load.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
 	%D%/test-mount-helper-takes-every-word.sh \
@@ -299,6 +300,7 @@ check-style: check-build
 full_tests = \
 	%D%/test-cold-listing-needs-no-data.sh \
 	%D%/test-insertion-costs-little.sh \
+	%D%/test-limit-holds-under-load.sh \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-sizes-beyond-32-bits.sh \

@@ -31,8 +31,10 @@
 #define FULL_SWEEP_MS 60000u
 /* Candidates held in memory: 8 MiB; more rounds if they do not suffice. */
 #define CANDIDATES_MAX 65536u
-/* When everything is in use: no look at the whole index per write. */
-#define QUIET_MS 1000u
+/* When everything is in use: no look at the whole index per write, but four
+ * times as long as the last one took. */
+#define QUIET_MS 100u
+#define QUIET_FACTOR 4u
 #define SCAN_STEP 1024u
 /* By hand: how long others may take to let go. Their keepers look once a
  * second. */
@@ -245,9 +247,12 @@ void evictor_run(struct cache *cache)
 	scoped_lock(&evictor->lock);
 	if (gate_enter(cache->gate_fd, GATE_EVICTOR, 0) < 0)
 		return;
+	uint64_t start_ms = now_ms();
 	atomic_store(&evictor->is_busy, true);
 	if (!evict_gated(cache))
-		atomic_store(&evictor->quiet_until_ms, now_ms() + QUIET_MS);
+		atomic_store(&evictor->quiet_until_ms,
+			     now_ms() + QUIET_MS +
+			     QUIET_FACTOR * (now_ms() - start_ms));
 	atomic_store(&evictor->is_busy, false);
 	gate_leave(cache->gate_fd, GATE_EVICTOR);
 }

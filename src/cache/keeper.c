@@ -177,10 +177,10 @@ static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 
 	atomic_store(&cache->now_s, wall_seconds());
 	atomic_store(&cache->space.wants_eviction, false);
+	let_go_if_asked(keeper);
 	evictor_run(cache);
 	if (!is_tick)
 		return;
-	let_go_if_asked(keeper);
 	if (number % SLOW_TICKS == 0)
 		slow_tick(cache);
 	if (number % SWEEP_TICKS == 0)

@@ -192,7 +192,8 @@ static void flight_free(struct flight *flight)
 		budget_leave(node, &flight->dataset->share, 0,
 			     flight->charged_bytes);
 	for (uint32_t i = 0; i < flight->target_count; i++)
-		blob_unref(flight->targets[i].blob);
+		if (!flight->targets[i].is_given)
+			blob_unref(flight->targets[i].blob);
 	if (flight->targets != &flight->first_target)
 		free(flight->targets);
 	object_unref(flight->object);
@@ -320,12 +321,13 @@ bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
 	scoped_lock(&shard->lock);
 	for (uint32_t i = 0; i < flight->target_count; i++)
 		if (flight->targets[i].unit == unit &&
-		    blob_same(flight->targets[i].blob, blob))
+		    digest_equal(&flight->targets[i].id, &blob->id))
 			return false;
 	if (flight->target_count == flight->target_capacity &&
 	    !grow_targets(flight))
 		return false;
 	flight->targets[flight->target_count++] = (struct flight_target){
+		.id = blob->id,
 		.blob = blob_ref(blob),
 		.unit = unit,
 		.offset = offset,
@@ -344,9 +346,10 @@ bool flight_take_target(struct flight *flight, struct flight_target *ret)
 
 		if (target->is_given)
 			continue;
+		/* With its reference: a flight that is kept for its bytes
+		 * keeps no file open. */
 		target->is_given = true;
 		*ret = *target;
-		blob_ref(ret->blob);
 		return true;
 	}
 	return false;

@@ -31,7 +31,8 @@ enum flight_state { FLIGHT_RUNNING, FLIGHT_DONE, FLIGHT_FAILED };
 
 /* Where a chunk belongs: a unit of a blob in the cache. */
 struct flight_target {
-	struct blob *blob; /* counted */
+	struct digest id;
+	struct blob *blob; /* counted until it is given */
 	uint64_t unit, offset;
 	bool is_given; /* to the cache, or was refused by it */
 };
@@ -121,7 +122,7 @@ bool flight_park(struct flight *flight, struct park_node *node);
  * once more. */
 bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
 		       uint64_t offset);
-/* The next target that is not given yet, counted; marks it given. */
+/* The next to be given; its blob's reference passes to the caller. */
 bool flight_take_target(struct flight *flight, struct flight_target *ret);
 
 /* Forget failures older than a second. */
