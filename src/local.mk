@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libcore.a is everything but main.c; the program is main.c and libcore.a.
 # One file a line, sorted.
+include_HEADERS = %D%/mount/larder-ioctl.h
 noinst_LIBRARIES += %D%/libcore.a
 %C%_libcore_a_SOURCES = \
 	%D%/base/buf.c \
@@ -221,6 +222,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/datasets.c \
 	%D%/mount/datasets.h \
 	%D%/mount/internal.h \
+	%D%/mount/ioctl.c \
+	%D%/mount/larder-ioctl.h \
 	%D%/mount/mount.c \
 	%D%/mount/mount.h \
 	%D%/mount/mountinfo.c \
@@ -232,6 +235,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/ops.c \
 	%D%/mount/passthrough.c \
 	%D%/mount/passthrough.h \
+	%D%/mount/prefetches.c \
+	%D%/mount/prefetches.h \
+	%D%/mount/queued.c \
 	%D%/mount/read.c \
 	%D%/mount/readdir.c \
 	%D%/mount/readonly.c \

@@ -153,6 +153,7 @@ dist_check_SCRIPTS += \
 	%D%/test-pinned-files-stay.sh \
 	%D%/test-power-cut-loses-only-work.sh \
 	%D%/test-prefetch-fills-the-cache.sh \
+	%D%/test-prefetch-for-ordinary-users.sh \
 	%D%/test-prefetch-resumes.sh \
 	%D%/test-prefetch-says-why-not.sh \
 	%D%/test-programs-read-the-mount.sh \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * larder prefetch: files into the cache before somebody reads them. This
- * process fetches them itself, sharing the cache with every mount.
+ * process fetches them itself, sharing the cache with every mount; only on
+ * somebody else's mount the process that serves it is asked to.
  */
 #include <config.h>
 
@@ -10,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cli/prefetch-show.h"
 #include "cli/select.h"
+#include "mount/mount.h"
 
 /* A bar moves so often. */
 #define TICK_MS 200u
@@ -98,6 +101,13 @@ static void watch(struct running *running, struct prefetch_show *show)
 	prefetch_show_end(show);
 }
 
+static int stopped(struct err *err)
+{
+	return err_set(
+		err, EINTR,
+		"stopped; what is here stays, the same command goes on from there");
+}
+
 static int fetch(const struct prefetch_options *options,
 		 struct running *running, struct prefetch_show *show,
 		 struct err *err)
@@ -109,9 +119,7 @@ static int fetch(const struct prefetch_options *options,
 		return r;
 	watch(running, show);
 	if (info->state != PREFETCH_ENDED)
-		return err_set(
-			err, EINTR,
-			"stopped; what is here stays, the same command goes on from there");
+		return stopped(err);
 	if (info->result < 0 && info->files_failed)
 		prefetch_failures(running->prefetch, tell_failure, NULL);
 	*err = info->err;
@@ -166,6 +174,60 @@ static int prefetch_target(struct cli_target *target,
 	return r;
 }
 
+/* ---- on somebody else's mount */
+
+static int watch_queued(struct mount_prefetch *queued,
+			struct prefetch_show *show, struct prefetch_info *info,
+			struct err *err)
+{
+	const struct timespec tick = {.tv_nsec = TICK_MS * 1000000};
+	int r;
+
+	for (;;) {
+		r = mount_prefetch_look(queued, info, err);
+		if (r < 0 || info->state == PREFETCH_ENDED)
+			break;
+		if (stop_signal) {
+			mount_prefetch_stop(queued);
+			r = stopped(err);
+			break;
+		}
+		prefetch_show_progress(show, info);
+		nanosleep(&tick, NULL);
+	}
+	prefetch_show_end(show);
+	return r;
+}
+
+static int prefetch_queued(struct cli *cli, const struct arguments *arguments,
+			   struct err *err)
+{
+	const char *const *words = cli->options.operands.items;
+	struct prefetch_show show = {
+		.is_json = arguments->is_json,
+		.is_dry_run = arguments->is_dry_run,
+	};
+	struct mount_prefetch *queued;
+	struct prefetch_info info;
+	int r = mount_prefetch_start(
+		words[0], words + 1, cli->options.operands.count - 1,
+		arguments->limit_rate, arguments->is_dry_run, &queued, err);
+
+	if (r < 0)
+		return r;
+	prefetch_show_begin(&show);
+	stop_on_signals();
+	r = watch_queued(queued, &show, &info, err);
+	if (r == 0) {
+		prefetch_show_result(&show, &info, words[0]);
+		*err = info.err;
+		r = info.result;
+	}
+	mount_prefetch_free(queued);
+	return r;
+}
+
+/* Whose cache it is decides who does the work. */
 static int prefetch(struct cli *cli, const struct arguments *arguments,
 		    struct err *err)
 {
@@ -174,6 +236,8 @@ static int prefetch(struct cli *cli, const struct arguments *arguments,
 	int r = cli_target_open(cli, words[0], words + 1,
 				cli->options.operands.count - 1, &target, err);
 
+	if (r == -EPERM && !arguments->is_pinned && access(words[0], R_OK) == 0)
+		return prefetch_queued(cli, arguments, err);
 	if (r < 0)
 		return r;
 	r = prefetch_target(&target, arguments, err);

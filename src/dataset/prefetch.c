@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "cache/cache.h"
 #include "dataset/prefetch.h"
 
@@ -225,6 +225,7 @@ static void *prefetch_main(void *arg)
 	struct err err = {0};
 	int r;
 
+	pthread_setname_np(pthread_self(), "larder-prefetch");
 	prefetch->fetch_start_ms = prefetch->last_bytes_ms = now_ms();
 	r = run(prefetch, &err);
 
@@ -261,20 +262,6 @@ static void release(struct prefetch *prefetch)
 	free(prefetch);
 }
 
-static int start_thread(struct prefetch *prefetch)
-{
-	sigset_t all, saved;
-	int r;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	r = pthread_create(&prefetch->thread, NULL, prefetch_main, prefetch);
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	if (r == 0)
-		pthread_setname_np(prefetch->thread, "larder-prefetch");
-	return -r;
-}
-
 int prefetch_start(const struct prefetch_options *options,
 		   struct prefetch **ret, struct err *err)
 {
@@ -296,7 +283,10 @@ int prefetch_start(const struct prefetch_options *options,
 	name_origins(prefetch);
 	prefetch->waiter = blocking_waiter_new();
 	node_job_begin(prefetch->node);
-	r = prefetch->waiter ? start_thread(prefetch) : -ENOMEM;
+	r = prefetch->waiter ?
+		    thread_start(&prefetch->thread, 0, prefetch_main,
+				 prefetch) :
+		    -ENOMEM;
 	if (r < 0) {
 		blocking_waiter_free(prefetch->waiter);
 		snapshot_unref(prefetch->snapshot);

@@ -28,6 +28,7 @@
 #include "mount/datasets.h"
 #include "mount/internal.h"
 #include "mount/passthrough.h"
+#include "mount/prefetches.h"
 #include "mount/session.h"
 
 #define INIT_LIMIT_MS 5000u /* the kernel sends INIT by itself */
@@ -315,16 +316,20 @@ int mount_run(const struct mount_options *options,
 	if (r == 0)
 		r = tree_init(&fs.tree, err);
 	if (r == 0)
+		r = prefetches_new(fs.uid, &fs.prefetches);
+	if (r == 0)
 		r = run(&fs, &session, &opening, status, err);
 	session_stop(&session);
 	close_gate(&fs);
 	if (!opening.is_parked)
 		waiter_release(&opening.waiter);
 	passthrough_release(&passthrough);
+	prefetches_close(fs.prefetches);
 	tree_release(&fs.tree);
 	/* wakes what still waits, which is answered without being run again */
 	if (fs.node)
 		node_close(fs.node);
+	prefetches_free(fs.prefetches);
 	session_close(&session);
 	parking_release(&fs.parking);
 	close(opening.event_fd);

@@ -150,6 +150,22 @@ int mount_place(const char *path, struct mount_place *ret, struct err *err);
 void mount_place_release(struct mount_place *place);
 
 /*
+ * A prefetch in the process that serves the mount `path` is on, whoever's it is
+ * (larder-ioctl.h): for those who may read there but not write the cache. It
+ * goes on without us unless it is stopped. -ENOTTY: no mount of ours. The
+ * names in what look returns live until the next call.
+ */
+struct mount_prefetch;
+int mount_prefetch_start(const char *path, const char *const *globs,
+			 size_t glob_count, uint64_t limit_rate,
+			 bool is_dry_run, struct mount_prefetch **ret,
+			 struct err *err);
+int mount_prefetch_look(struct mount_prefetch *prefetch,
+			struct prefetch_info *ret, struct err *err);
+void mount_prefetch_stop(struct mount_prefetch *prefetch);
+void mount_prefetch_free(struct mount_prefetch *prefetch);
+
+/*
  * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is
  * mounted there; -EBUSY with the next step. A dead mount is always taken away.
  */

@@ -185,6 +185,7 @@ static bool is_ordinary(int r)
 static void op_free(struct op *op)
 {
 	waiter_release(&op->waiter);
+	free(op->data);
 	free(op);
 }
 
@@ -262,17 +263,17 @@ static void op_wake(struct waiter *waiter)
 	op_go(op);
 }
 
-void op_start(struct fs *fs, fuse_req_t req,
-	      int (*run)(struct op *op, struct err *err), uint64_t ino,
-	      uint64_t offset, size_t size, const struct fuse_file_info *file,
-	      const char *name)
+static struct op *op_new(struct fs *fs, fuse_req_t req,
+			 int (*run)(struct op *op, struct err *err),
+			 uint64_t ino, uint64_t offset, size_t size,
+			 const struct fuse_file_info *file, const char *name)
 {
 	size_t name_size = name ? strlen(name) + 1 : 0;
 	struct op *op = malloc(sizeof(*op) + name_size);
 
 	if (!op) {
 		fuse_reply_err(req, ENOMEM);
-		return;
+		return NULL;
 	}
 	*op = (struct op){.fs = fs,
 			  .req = req,
@@ -286,6 +287,36 @@ void op_start(struct fs *fs, fuse_req_t req,
 	if (name)
 		memcpy(op->name, name, name_size);
 	waiter_init(&op->waiter, op_wake);
+	return op;
+}
+
+void op_start(struct fs *fs, fuse_req_t req,
+	      int (*run)(struct op *op, struct err *err), uint64_t ino,
+	      uint64_t offset, size_t size, const struct fuse_file_info *file,
+	      const char *name)
+{
+	struct op *op = op_new(fs, req, run, ino, offset, size, file, name);
+
+	if (op)
+		op_go(op);
+}
+
+void op_start_data(struct fs *fs, fuse_req_t req,
+		   int (*run)(struct op *op, struct err *err), uint64_t ino,
+		   const struct fuse_file_info *file, void *data)
+{
+	struct op *op;
+
+	if (!data) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	op = op_new(fs, req, run, ino, 0, 0, file, NULL);
+	if (!op) {
+		free(data);
+		return;
+	}
+	op->data = data;
 	op_go(op);
 }
 

@@ -25,6 +25,7 @@ enum op_state { OP_RUNNING, OP_PARKED, OP_WOKEN };
 
 struct fs;
 struct passthrough;
+struct prefetches;
 struct session;
 struct op {
 	struct waiter waiter; /* first: wake() finds the op by it */
@@ -37,6 +38,7 @@ struct op {
 	uint64_t offset;
 	size_t size;
 	struct fuse_file_info file;
+	void *data; /* malloc, freed with it; or NULL */
 	_Atomic int state;
 	/* guarded by parking.lock */
 	struct op *next, *previous;
@@ -58,6 +60,7 @@ struct fs {
 	struct tree tree;
 	struct session *session;
 	struct passthrough *passthrough;
+	struct prefetches *prefetches;
 	struct parking parking;
 	uid_t uid; /* where a snapshot records no owner */
 	gid_t gid;
@@ -83,6 +86,11 @@ void op_start(struct fs *fs, fuse_req_t req,
 	      int (*run)(struct op *op, struct err *err), uint64_t ino,
 	      uint64_t offset, size_t size, const struct fuse_file_info *file,
 	      const char *name);
+
+/* With bytes that belong to it from here on; NULL: out of memory. */
+void op_start_data(struct fs *fs, fuse_req_t req,
+		   int (*run)(struct op *op, struct err *err), uint64_t ino,
+		   const struct fuse_file_info *file, void *data);
 
 /* What an inode number means. dir: a directory of the tree; slot: the
  * snapshot that `number` is an entry of, NULL for a plain directory. Both for
@@ -149,7 +157,7 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 		 const char *value, size_t size, int flags);
 void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
-/* ENOTTY */
+/* ioctl.c */
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int command, void *arg,
 	      struct fuse_file_info *file, unsigned flags, const void *in,
 	      size_t in_size, size_t out_size);

@@ -100,12 +100,3 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino UNUSED,
 {
 	fuse_reply_err(req, EROFS);
 }
-
-void op_ioctl(fuse_req_t req, fuse_ino_t ino UNUSED,
-	      unsigned int command UNUSED, void *arg UNUSED,
-	      struct fuse_file_info *file UNUSED, unsigned flags UNUSED,
-	      const void *in UNUSED, size_t in_size UNUSED,
-	      size_t out_size UNUSED)
-{
-	fuse_reply_err(req, ENOTTY);
-}
