@@ -42,7 +42,11 @@ def compare_contents(a, b, path):
         while True:
             x, y = f.read(PART), g.read(PART)
             if x != y:
-                complain(path, f"contents differ after {at}")
+                n = next((i for i, (p, q) in enumerate(zip(x, y)) if p != q),
+                         min(len(x), len(y)))
+                complain(path, f"contents differ at {at + n}: read {len(x)} "
+                         f"and {len(y)} bytes at {at}; from there on "
+                         f"{y[n:n + 16].hex() or 'none'}")
                 return
             if not x:
                 return

@@ -120,6 +120,7 @@ dist_check_SCRIPTS += \
 	%D%/test-content-encoding-is-refused.sh \
 	%D%/test-contrib-files-are-sound.sh \
 	%D%/test-damage-is-named.sh \
+	%D%/test-dead-disk-is-read-through.sh \
 	%D%/test-directory-offsets-resume.sh \
 	%D%/test-flipped-bytes-are-never-seen.sh \
 	%D%/test-foreign-cache-is-refused.sh \
@@ -316,6 +317,7 @@ check-full: check-build
 
 # What survives kills, power cuts and dead disks, at length.
 crash_tests = \
+	%D%/test-dead-disk-is-read-through.sh \
 	%D%/test-index-fails-while-mounted.sh \
 	%D%/test-killed-at-every-point.sh \
 	%D%/test-power-cut-loses-only-work.sh \

@@ -9,7 +9,7 @@
 # marked complete is all there. POWER_CUTS: how many.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"
-requires fuse root loop python3 mkfs.xfs mkfs.ext4
+requires fuse root loop python3 getfattr mkfs.xfs mkfs.ext4
 
 cuts=${POWER_CUTS:-3}
 mkdir -p tree/small xfs disk cut
@@ -38,11 +38,21 @@ fill() {
 	done
 }
 
+# Readers are answered before the cache is written.
+is_cached() {
+	local file
+	for file in mnt/large mnt/[0-9] mnt/small/*; do
+		[ "$(cached_bytes "$file")" -eq "$(stat -c %s "$file")" ] ||
+			return 1
+	done
+}
+
 # What a process saw before the cut is not needed to be there after it.
 is_right_after() {
 	mount -o loop "xfs/$1.img" cut
 	mount_dataset "$T/mirror#data" mnt cache=cut/cache
 	compare_trees tree mnt || fail "not right after $1"
+	wait_for 20 is_cached
 	umount_dataset mnt
 	umount cut
 	# And once more what the first left, from the disk alone.

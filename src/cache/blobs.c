@@ -237,6 +237,17 @@ static int check_hole(struct cache_blob *blob, uint64_t segment, int fd,
 	return (uint64_t)next >= at + len ? 0 : -EEXIST;
 }
 
+static int check_data(struct cache_blob *blob, uint64_t segment, int fd,
+		      uint64_t at, size_t len, void *data)
+{
+	off_t next = lseek(fd, (off_t)at, SEEK_HOLE);
+
+	(void)blob;
+	(void)segment;
+	(void)data;
+	return next < 0 || (uint64_t)next >= at + len ? 0 : -ENODATA;
+}
+
 int blob_write(struct cache_blob *blob, uint64_t offset, const void *data,
 	       size_t len)
 {
@@ -248,6 +259,12 @@ int blob_read(struct cache_blob *blob, uint64_t offset, void *data, size_t len)
 	int r = for_parts(blob, offset, len, false, read_part, data);
 
 	return r == -ENOENT ? -ENODATA : r;
+}
+
+bool blob_has_hole(struct cache_blob *blob, uint64_t offset, size_t len)
+{
+	return for_parts(blob, offset, len, false, check_data, NULL) ==
+	       -ENODATA;
 }
 
 bool blob_is_hole(struct cache_blob *blob, uint64_t offset, size_t len)

@@ -108,6 +108,8 @@ int blob_write(struct cache_blob *blob, uint64_t offset, const void *data,
 int blob_read(struct cache_blob *blob, uint64_t offset, void *data, size_t len);
 /* Whether the range has never been written. */
 bool blob_is_hole(struct cache_blob *blob, uint64_t offset, size_t len);
+/* Whether a part of the range lies in no block. Errors: no. */
+bool blob_has_hole(struct cache_blob *blob, uint64_t offset, size_t len);
 uint64_t blob_disk_bytes(struct cache_blob *blob); /* 0: not known */
 
 /* From the recorder: after the commit. */

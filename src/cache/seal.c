@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
 #include "cache/files.h"
@@ -132,6 +133,18 @@ static bool is_marked(struct cache_blob *blob)
 	return atomic_load(&blob->seal.is_sealed);
 }
 
+/*
+ * Who gets the descriptor reads without us, and errors would be his: none is
+ * given of a file on a disk that fails. We read the first byte to see that: it
+ * is the last to be in memory still.
+ */
+static bool is_readable(const struct cache_blob *blob, int fd)
+{
+	uint8_t byte;
+
+	return blob->blob_bytes == 0 || pread_full(fd, &byte, 1, 0) == 1;
+}
+
 int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
@@ -150,6 +163,8 @@ int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd)
 			seal_void(blob);
 		return 0;
 	}
+	if (!is_readable(blob, fd))
+		return 0;
 	*ret_fd = steal_fd(&fd);
 	return 1;
 }

@@ -151,9 +151,13 @@ static int make_mark(struct sealer *sealer, struct cache_blob *blob, int fd,
 
 	if (fstat(fd, &st) < 0 ||
 	    ((uint64_t)st.st_size > blob->blob_bytes &&
-	     ftruncate(fd, (off_t)blob->blob_bytes) < 0) ||
-	    fdatasync(fd) < 0)
+	     ftruncate(fd, (off_t)blob->blob_bytes) < 0))
 		return -errno;
+	if (fdatasync(fd) < 0) {
+		r = -errno;
+		blob_distrust(blob); /* some of its bytes are lost */
+		return r;
+	}
 	crash_point("seal-synced");
 	nanosleep(&tick_pause, NULL);
 	r = look_at_file(blob, fd, ret);

@@ -165,6 +165,22 @@ static bool is_intact(struct cache_blob *blob, const struct unit_row *row)
 	return is_equal;
 }
 
+/*
+ * A write succeeds when the kernel has the bytes. Should it fail to bring them
+ * to the disk it forgets them, and the next reader gets zeros from a hole,
+ * without an error: until a file is synced, holes are looked for. A filesystem
+ * that makes holes of zeros (ZFS) costs a checksum.
+ */
+static bool is_lost(struct cache_blob *blob, uint64_t unit, uint64_t offset,
+		    uint32_t length)
+{
+	if (atomic_load_explicit(&blob->seal.is_sealed, memory_order_relaxed) ||
+	    !blob_has_hole(blob, offset, length))
+		return false;
+	bit_clear(blob->sound, unit);
+	return true;
+}
+
 int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   uint32_t length)
 {
@@ -174,7 +190,7 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		return 0;
 	if (atomic_load_explicit(&blob->is_cut, memory_order_relaxed))
 		return 0;
-	if (bit_test(blob->sound, unit)) {
+	if (bit_test(blob->sound, unit) && !is_lost(blob, unit, offset, length)) {
 		cache_blob_touch(blob);
 		return 1;
 	}

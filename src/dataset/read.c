@@ -241,7 +241,7 @@ static int take_zeros(struct reading *reading, const struct wanted *wanted)
 {
 	struct cache_blob *cached = reading->blob->cached;
 
-	if (cached && !is_cached(cached, wanted))
+	if (cached && !cache_blob_recheck(cached, wanted->unit))
 		(void)cache_blob_put(cached, wanted->unit, wanted->start, NULL,
 				     wanted->record->length, NULL, NULL);
 	if (reading->is_waiting)
