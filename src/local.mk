@@ -118,6 +118,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/flight.c \
 	%D%/dataset/flight.h \
 	%D%/dataset/foreign.c \
+	%D%/dataset/head-cache.c \
 	%D%/dataset/head.c \
 	%D%/dataset/head.h \
 	%D%/dataset/locate.c \

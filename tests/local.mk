@@ -127,6 +127,7 @@ dist_check_SCRIPTS += \
 	%D%/test-fstab-mounts-every-dataset.sh \
 	%D%/test-gc-removes-the-unreachable.sh \
 	%D%/test-harmed-cache-files-are-refetched.sh \
+	%D%/test-heads-are-asked-conditionally.sh \
 	%D%/test-heads-are-judged.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
 	%D%/test-imitated-hub-satisfies-clients.sh \

@@ -183,17 +183,6 @@ const char *dataset_name(const struct dataset *dataset)
 
 /* Names may be equal on different mirrors; the first one is where the
  * administrator says that the dataset comes from. */
-char *dataset_head_key(const struct dataset *dataset)
-{
-	char url[DIGEST_HEX_MAX], *key;
-
-	if (asprintf(&key, "%s@%s %s", dataset->remote_name,
-		     dataset->tag ? dataset->tag : "",
-		     digest_hex(&dataset->mirrors[0].url_digest, url)) < 0)
-		return NULL;
-	return key;
-}
-
 static bool is_expired(const struct head *head)
 {
 	int64_t now = wall_seconds();

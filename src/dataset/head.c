@@ -51,6 +51,7 @@ struct head_job {
 	bool is_refresh, asks_marker, has_no_marker;
 	struct fetch_request request;
 	char path[SOURCE_PATH_MAX];
+	char etag[128]; /* of the head that is current or offered */
 
 	bool has_cached; /* the last good head, or the current one */
 	struct head cached;
@@ -135,19 +136,25 @@ static bool install(struct dataset *dataset, struct snapshot *snapshot,
 	return is_change;
 }
 
+static void keep_etag(struct head_job *job)
+{
+	struct mirror *mirror = &job->dataset->mirrors[job->mirror];
+
+	scoped_lock(&job->dataset->lock);
+	snprintf(mirror->head_etag, sizeof(mirror->head_etag), "%s", job->etag);
+	mirror->head_serial = job->offered.serial;
+}
+
 static void job_succeed(struct head_job *job)
 {
 	struct dataset *dataset = job->dataset;
 	void (*changed)(void *arg, struct dataset *dataset);
 	void *arg;
 
-	if (job->node->cache && job->text) {
-		_cleanup_free_ char *key = dataset_head_key(dataset);
-
-		if (key)
-			(void)cache_head_put(job->node->cache, key, job->text,
-					     job->text_len);
-	}
+	if (job->text)
+		head_cache_keep(dataset, &job->offered, job->text,
+				job->text_len);
+	keep_etag(job);
 	set_state(dataset, DATASET_OK, "");
 	if (install(dataset, job->snapshot, &job->offered)) {
 		log_info("new snapshot dataset=%s serial=%llu", dataset->name,
@@ -190,47 +197,7 @@ static void job_fall_back(struct head_job *job, int r, struct err *err)
 	job_end(job, 0, NULL, true);
 }
 
-/* ---- the last good head */
-
-static bool is_trusted(const struct dataset *dataset, const void *text,
-		       const struct head *head, struct err *err, int *ret)
-{
-	*ret = 0;
-	if (dataset->key_count == 0 && dataset->insecure)
-		return true;
-	if (dataset->insecure && head->signature_count == 0)
-		return true;
-	if (dataset->key_count == 0)
-		*ret = err_set(err, EACCES,
-			       "no trusted key: give key=FILE, or insecure");
-	else
-		*ret = head_verify(text, head, dataset->keys,
-				   dataset->key_count, NULL, 0, err);
-	return *ret == 0;
-}
-
-static void load_cached(struct head_job *job)
-{
-	_cleanup_free_ char *key = dataset_head_key(job->dataset);
-	struct dataset *dataset = job->dataset;
-	struct buf text;
-	int r;
-
-	if (!job->node->cache || !key)
-		return;
-	buf_init(&text, LIMIT_HEAD_BYTES);
-	r = cache_head_get(job->node->cache, key, &text);
-	if (r >= 0)
-		r = head_parse(text.data, text.len, &job->cached, NULL);
-	if (r >= 0 && is_trusted(dataset, text.data, &job->cached, NULL, &r))
-		job->has_cached =
-			strcmp(job->cached.dataset, dataset->remote_name) ==
-				0 &&
-			strcmp(job->cached.tag,
-			       dataset->tag ? dataset->tag : "") == 0 &&
-			!dataset_head_refused(dataset, &job->cached);
-	buf_release(&text);
-}
+/* ---- the head at hand */
 
 static void run_load(struct task *task, struct worker *worker)
 {
@@ -245,7 +212,7 @@ static void run_load(struct task *task, struct worker *worker)
 	}
 	pthread_mutex_unlock(&dataset->lock);
 	if (!job->has_cached)
-		load_cached(job);
+		job->has_cached = head_cache_load(dataset, &job->cached);
 	if (job->is_refresh)
 		job->tries.priority = FETCH_READAHEAD;
 	if (job->has_cached && !job->is_refresh)
@@ -258,6 +225,20 @@ static void run_load(struct task *task, struct worker *worker)
 static void request_done(struct fetch_request *request)
 {
 	job_next(request->arg, run_answer);
+}
+
+/* What this mirror called the head that readers are on, or NULL. */
+static const char *known_etag(struct head_job *job)
+{
+	struct dataset *dataset = job->dataset;
+	struct mirror *mirror = &dataset->mirrors[job->mirror];
+
+	scoped_lock(&dataset->lock);
+	if (!job->is_refresh || !mirror->head_etag[0] ||
+	    mirror->head_serial != job->cached.serial)
+		return NULL;
+	memcpy(job->etag, mirror->head_etag, sizeof(job->etag));
+	return job->etag;
 }
 
 static void start_request(struct head_job *job, bool asks_marker)
@@ -277,6 +258,7 @@ static void start_request(struct head_job *job, bool asks_marker)
 		.priority = FETCH_DEMAND,
 		.deadline_ms = job->tries.give_up_ms,
 		.no_cache = true, /* of all files heads alone change */
+		.if_none_match = asks_marker ? NULL : known_etag(job),
 		.done = request_done,
 		.arg = job,
 	};
@@ -379,7 +361,7 @@ static int judge(struct head_job *job, enum fetch_class *ret_class,
 	if (r < 0)
 		return r;
 	*ret_class = FETCH_REFUSED;
-	if (!is_trusted(dataset, job->text, &job->offered, err, &r))
+	if (!head_is_trusted(dataset, job->text, &job->offered, err, &r))
 		return r;
 	r = head_accept(&job->offered, job->has_cached ? &job->cached : NULL,
 			name, wall_seconds(), err);
@@ -406,6 +388,23 @@ static void answer_head(struct head_job *job)
 	}
 }
 
+/* The mirror still has the head that readers are on. */
+static void answer_unmodified(struct head_job *job)
+{
+	struct dataset *dataset = job->dataset;
+
+	mirror_note(dataset, (unsigned)job->mirror, FETCH_OK, "");
+	if (dataset_head_refused(dataset, &job->cached)) {
+		next_mirror(job, FETCH_REFUSED, "head has expired", true);
+		return;
+	}
+	job->offered = job->cached;
+	pthread_mutex_lock(&dataset->lock);
+	job->snapshot = snapshot_ref(dataset->current);
+	pthread_mutex_unlock(&dataset->lock);
+	job_succeed(job);
+}
+
 static void run_answer(struct task *task, struct worker *worker)
 {
 	struct head_job *job = (struct head_job *)task;
@@ -417,7 +416,12 @@ static void run_answer(struct task *task, struct worker *worker)
 		answer_marker(job, body, request->body_len);
 		return;
 	}
+	if (request->result >= 0 && request->not_modified) {
+		answer_unmodified(job);
+		return;
+	}
 	if (request->result >= 0) {
+		memcpy(job->etag, request->etag, sizeof(job->etag));
 		free(job->text);
 		job->text = steal_ptr(body);
 		job->text_len = request->body_len;

@@ -75,6 +75,9 @@ struct mirror {
 	atomic_uint places_generation; /* how often places were forgotten */
 	struct digest url_digest;
 	atomic_bool is_marked;	 /* its format version was looked at */
+	/* Of its head that had this serial; "": none. The dataset's lock. */
+	char head_etag[128];
+	uint64_t head_serial;
 	char last[REASON_BYTES]; /* its last failure; guarded by the dataset's
 				    lock */
 };
