@@ -137,6 +137,7 @@ dist_check_SCRIPTS += \
 	%D%/test-limit-holds-under-load.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
+	%D%/test-mirrors-come-and-go.sh \
 	%D%/test-mount-helper-takes-every-word.sh \
 	%D%/test-mount-is-read-only.sh \
 	%D%/test-mount-leaves-broken-sections-out.sh \
@@ -179,6 +180,7 @@ dist_check_SCRIPTS += \
 	%D%/test-session-on-a-descriptor.sh \
 	%D%/test-silent-mirror-is-bounded.sh \
 	%D%/test-sizes-beyond-32-bits.sh \
+	%D%/test-snapshots-are-never-mixed.sh \
 	%D%/test-status-shows-every-dataset.sh \
 	%D%/test-status-shows-the-cache.sh \
 	%D%/test-stuck-mirror-leaves-others-alone.sh \
