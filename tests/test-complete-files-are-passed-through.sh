@@ -92,7 +92,7 @@ pid=$(getfattr --only-values -n user.larder.pid mnt)
 kill -KILL "$pid"
 wait_for 20 lib_has_ended "$pid"
 cmp tree/big <&6
-mount_dataset "$T/mirror#d" mnt
+larder mount -c larder.conf -o "cache=$T/cache,key=$T/test.key.pub" "$T/mirror#d" mnt
 cmp tree/other <&7
 passed mnt/other || fail "not passed through after a crash"
 exec 8< mnt/big

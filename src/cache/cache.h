@@ -81,6 +81,9 @@ void cache_blob_touch(struct cache_blob *blob);
  */
 int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset, uint32_t length);
 
+/* Whether that call would read the unit from the disk, to check it. */
+bool cache_blob_must_check(struct cache_blob *blob, uint64_t unit);
+
 /* The caller found the unit's bytes bad or cut short after all (a failed read,
  * another digest): forget it. Counted with the dropped ones. */
 void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length);

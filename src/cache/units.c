@@ -150,19 +150,26 @@ static int unit_listed(struct cache_blob *blob, uint64_t unit,
 	return index_unit(cache->index, &blob->id, blob->gen, unit, ret);
 }
 
+struct unit_reading {
+	struct cache_blob *blob;
+	uint64_t start;
+};
+
+static int read_unit_piece(void *arg, uint64_t at, void *data, size_t size)
+{
+	struct unit_reading *reading = arg;
+
+	return blob_read(reading->blob, reading->start + at, data, size);
+}
+
 static bool is_intact(struct cache_blob *blob, const struct unit_row *row)
 {
-	uint8_t *data;
-	bool is_equal;
+	struct unit_reading reading = {.blob = blob, .start = row->offset};
+	uint64_t checksum;
 
-	/* Mapped by malloc from 128 KiB on: given back at once. */
-	data = malloc(row->length);
-	if (!data)
-		return false;
-	is_equal = blob_read(blob, row->offset, data, row->length) == 0 &&
-		   checksum_xxh3(data, row->length) == row->checksum;
-	free(data);
-	return is_equal;
+	return checksum_xxh3_read(read_unit_piece, &reading, row->length,
+				  &checksum) == 0 &&
+	       checksum == row->checksum;
 }
 
 /*
@@ -213,6 +220,15 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	} while (atomic_load(&blob->distrusts) != distrusts);
 	cache_blob_touch(blob);
 	return 1;
+}
+
+bool cache_blob_must_check(struct cache_blob *blob, uint64_t unit)
+{
+	struct unit_row row;
+
+	return unit < blob->unit_count && !atomic_load(&blob->is_cut) &&
+	       !bit_test(blob->sound, unit) &&
+	       unit_listed(blob, unit, &row) == 1;
 }
 
 int cache_blob_recheck(struct cache_blob *blob, uint64_t unit)

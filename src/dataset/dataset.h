@@ -33,6 +33,8 @@ struct snapshot;
 
 struct waiter {
 	void (*wake)(struct waiter *waiter);
+	/* NULL, or told before a call sleeps for the disk */
+	void (*may_sleep)(struct waiter *waiter);
 	uint64_t timeout_ms; /* 0: the node's `timeout`, from the first park */
 	/* private to dataset/ */
 	uint64_t deadline_ms;

@@ -231,8 +231,14 @@ struct wanted {
 	uint64_t unit, start, from, to;
 };
 
-static bool is_cached(struct cache_blob *cached, const struct wanted *wanted)
+static bool is_cached(const struct reading *reading,
+		      const struct wanted *wanted)
 {
+	struct cache_blob *cached = reading->blob->cached;
+	struct waiter *waiter = reading->waiter;
+
+	if (waiter->may_sleep && cache_blob_must_check(cached, wanted->unit))
+		waiter->may_sleep(waiter);
 	return cache_blob_has(cached, wanted->unit, wanted->start,
 			      wanted->record->length) == 1;
 }
@@ -288,7 +294,7 @@ static int take_file(struct reading *reading, const struct wanted *wanted,
 
 	r = cache_blob_fd(cached, *at, &fd, &fd_offset, &len);
 	/* Somebody has changed the file: the unit is checked anew. */
-	if (r == -EAGAIN && is_cached(cached, wanted))
+	if (r == -EAGAIN && is_cached(reading, wanted))
 		r = cache_blob_fd(cached, *at, &fd, &fd_offset, &len);
 	if (r < 0 || len == 0)
 		return 0;
@@ -308,7 +314,7 @@ static int take_cached(struct reading *reading, const struct wanted *wanted)
 	size_t before = reading->result->len;
 	uint64_t at = wanted->from;
 
-	if (!cached || !is_cached(cached, wanted))
+	if (!cached || !is_cached(reading, wanted))
 		return 0;
 	while (at < wanted->to && !reading->is_waiting) {
 		int r = take_file(reading, wanted, &at);

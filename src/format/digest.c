@@ -20,8 +20,11 @@
 #include <xxhash.h>
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "format/digest.h"
+
+#define CHECKSUM_PIECE_BYTES 65536u
 
 static const struct {
 	const char *name;
@@ -245,4 +248,31 @@ char *digest_path(const char *dir, const struct digest *digest,
 uint64_t checksum_xxh3(const void *data, size_t len)
 {
 	return XXH3_64bits(data, len);
+}
+
+int checksum_xxh3_read(int (*read)(void *arg, uint64_t at, void *data,
+				   size_t size),
+		       void *arg, uint64_t len, uint64_t *ret)
+{
+	/* below malloc's limit for a mapping: memory that was used before */
+	_cleanup_free_ uint8_t *piece = malloc(CHECKSUM_PIECE_BYTES);
+	XXH3_state_t *state = XXH3_createState();
+	int r = piece && state ? 0 : -ENOMEM;
+
+	if (r == 0)
+		XXH3_64bits_reset(state);
+	for (uint64_t at = 0; r == 0 && at < len;) {
+		size_t size = len - at < CHECKSUM_PIECE_BYTES ?
+				      (size_t)(len - at) :
+				      CHECKSUM_PIECE_BYTES;
+
+		r = read(arg, at, piece, size);
+		if (r == 0)
+			XXH3_64bits_update(state, piece, size);
+		at += size;
+	}
+	if (r == 0)
+		*ret = XXH3_64bits_digest(state);
+	XXH3_freeState(state);
+	return r;
 }

@@ -69,5 +69,10 @@ char *digest_path(const char *dir, const struct digest *digest,
 
 /* XXH3-64: integrity at rest only, never authenticity. */
 uint64_t checksum_xxh3(const void *data, size_t len);
+/* The same of len bytes that come piece by piece: read(arg, at, data, size)
+ * brings each in full, or a negative errno, which is returned. */
+int checksum_xxh3_read(int (*read)(void *arg, uint64_t at, void *data,
+				   size_t size),
+		       void *arg, uint64_t len, uint64_t *ret);
 
 #endif

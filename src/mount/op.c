@@ -263,6 +263,11 @@ static void op_wake(struct waiter *waiter)
 	op_go(op);
 }
 
+static void op_may_sleep(struct waiter *waiter)
+{
+	session_may_sleep(((struct op *)waiter)->fs->session);
+}
+
 static struct op *op_new(struct fs *fs, fuse_req_t req,
 			 int (*run)(struct op *op, struct err *err),
 			 uint64_t ino, uint64_t offset, size_t size,
@@ -287,6 +292,7 @@ static struct op *op_new(struct fs *fs, fuse_req_t req,
 	if (name)
 		memcpy(op->name, name, name_size);
 	waiter_init(&op->waiter, op_wake);
+	op->waiter.may_sleep = op_may_sleep;
 	return op;
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/io.h"
 #include "mount/op.h"
+#include "mount/session.h"
 
 /* A thread's copy buffer holds the longest read of any kernel. */
 #define COPY_BYTES_MAX (1u << 20)
@@ -63,6 +64,53 @@ static bool is_whole(const struct read_piece *piece)
 	       (uint64_t)st.st_size >= piece->fd_offset + piece->len;
 }
 
+/* Where reads ended lately; collisions only cost a guess. */
+#define ENDS 256u
+static _Atomic uint64_t ends[ENDS];
+
+static _Atomic uint64_t *end_at(int fd, uint64_t offset, uint64_t *ret_key)
+{
+	*ret_key = (offset ^ (uint64_t)fd << 48) * UINT64_C(0x9E3779B97F4A7C15);
+	return &ends[*ret_key >> 56];
+}
+
+/* It begins where another read of that file has ended. */
+static bool goes_on(const struct read_piece *piece)
+{
+	uint64_t start, end;
+	bool is_known = atomic_load_explicit(
+				end_at(piece->fd, piece->fd_offset, &start),
+				memory_order_relaxed) == start;
+	_Atomic uint64_t *at =
+		end_at(piece->fd, piece->fd_offset + piece->len, &end);
+
+	atomic_store_explicit(at, end, memory_order_relaxed);
+	return is_known;
+}
+
+/*
+ * What the page cache has of these bytes, read; where that is not all, the
+ * kernel begins to fetch the rest, and this thread sleeps next. It gives its
+ * turn away for that, but not in the middle of a stream: the kernel reads ahead
+ * of few threads well, of many badly. Measured cold, against two threads that
+ * keep their turn: 16 readers at random places 1.8 times as fast with turns
+ * given away, one reader from start to end 0.4 times.
+ */
+static size_t read_at_once(fuse_req_t req, const struct read_piece *piece,
+			   void *data, size_t len)
+{
+	const struct fs *fs = fuse_req_userdata(req);
+	struct iovec iov = {.iov_base = data, .iov_len = len};
+
+	if (goes_on(piece))
+		return 0;
+	ssize_t n = preadv2(piece->fd, &iov, 1, (off_t)piece->fd_offset,
+			    RWF_NOWAIT);
+	if (n < (ssize_t)len)
+		session_may_sleep(fs->session);
+	return n < 0 ? 0 : (size_t)n;
+}
+
 static int reply_spliced(fuse_req_t req, const struct read_result *result)
 {
 	union {
@@ -71,12 +119,15 @@ static int reply_spliced(fuse_req_t req, const struct read_result *result)
 			  READ_PIECES_MAX * sizeof(struct fuse_buf)];
 	} bufs;
 
+	char byte;
+
 	bufs.vec = (struct fuse_bufvec){.count = result->count};
 	for (unsigned i = 0; i < result->count; i++) {
 		const struct read_piece *piece = &result->pieces[i];
 
 		if (!is_whole(piece))
 			return -EIO;
+		(void)read_at_once(req, piece, &byte, 1);
 		bufs.vec.buf[i] = (struct fuse_buf){
 			.size = piece->len,
 			.flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK |
@@ -106,9 +157,12 @@ static int reply_copied(fuse_req_t req, const struct read_result *result)
 			buffer = copy_buffer_get();
 		if (!buffer || used + piece->len > COPY_BYTES_MAX)
 			return -ENOMEM;
-		ssize_t n = pread_full(piece->fd, buffer + used, piece->len,
-				       piece->fd_offset);
-		if (n != (ssize_t)piece->len)
+		size_t got =
+			read_at_once(req, piece, buffer + used, piece->len);
+		ssize_t n =
+			pread_full(piece->fd, buffer + used + got,
+				   piece->len - got, piece->fd_offset + got);
+		if (n != (ssize_t)(piece->len - got))
 			return n < 0 ? (int)n : -EIO;
 		iov[i].iov_base = buffer + used;
 		used += piece->len;

@@ -2,9 +2,12 @@
 /*
  * The descriptor, the mount(2), and the workers. Root mounts by itself: no
  * setuid program is needed and AppArmor's profile of fusermount3 does not
- * apply. The workers are ours and fixed in number: since no request waits in
- * one, a few are enough, and none is ever started or ended on the way. clone_fd
- * is off: a request taken through a clone dies with the process.
+ * apply. The workers are ours and fixed in number: since no request waits for
+ * the network in one, a few are enough, and none is ever started or ended on
+ * the way. As many as there are processors take requests in turn, which is
+ * best for what is in memory; one that may sleep for the disk gives its turn to
+ * another, so that as many reads as the disk likes are under way. clone_fd is
+ * off: a request taken through a clone dies with the process.
  */
 #include <config.h>
 
@@ -31,7 +34,7 @@
 
 #define WAKE_SIGNAL SIGUSR1 /* makes a worker leave its read */
 #define JOIN_STEP_NS 20000000
-#define THREADS_MIN 2
+#define TURNS_MIN 2
 #define OPTIONS_BYTES_MAX 65536u
 #define FUSE_OPCODE_INIT 26u /* uapi: fuse_opcode */
 
@@ -150,6 +153,8 @@ int session_open(struct session *session, struct fs *fs, struct err *err)
 
 	*session = (struct session){
 		.fd = -1, .end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	pthread_mutex_init(&session->turns_lock, NULL);
+	pthread_cond_init(&session->turn_is_free, NULL);
 	if (!options || session->end_fd < 0)
 		return err_set(err, ENOMEM, "out of memory");
 	fs->session = session;
@@ -241,13 +246,47 @@ int session_mount(struct session *session, const struct mount_options *options,
 	return r < 0 ? err_set(err, EIO, "libfuse refused the descriptor") : 0;
 }
 
+static _Thread_local bool has_turn;
+
+/* False at the end. */
+static bool take_turn(struct session *session)
+{
+	if (has_turn)
+		return !fuse_session_exited(session->fuse);
+	scoped_lock(&session->turns_lock);
+	while (!session->turns && !fuse_session_exited(session->fuse))
+		pthread_cond_wait(&session->turn_is_free, &session->turns_lock);
+	if (fuse_session_exited(session->fuse))
+		return false;
+	session->turns--;
+	has_turn = true;
+	return true;
+}
+
+void session_may_sleep(struct session *session)
+{
+	if (!has_turn)
+		return;
+	has_turn = false;
+	scoped_lock(&session->turns_lock);
+	session->turns++;
+	pthread_cond_signal(&session->turn_is_free);
+}
+
+static void end_turns(struct session *session)
+{
+	scoped_lock(&session->turns_lock);
+	fuse_session_exit(session->fuse);
+	pthread_cond_broadcast(&session->turn_is_free);
+}
+
 static void *work(void *arg)
 {
 	struct session *session = arg;
 	struct fuse_buf buf = {0};
 	uint64_t one = 1;
 
-	while (!fuse_session_exited(session->fuse)) {
+	while (take_turn(session)) {
 		int n = fuse_session_receive_buf(session->fuse, &buf);
 
 		if (n == -EINTR || n == -EAGAIN)
@@ -271,17 +310,17 @@ int session_start(struct session *session, struct err *err)
 {
 	struct sigaction action = {.sa_handler =
 					   on_wake_signal}; /* no SA_RESTART */
-	unsigned count = (unsigned)get_nprocs();
+	unsigned turns = (unsigned)get_nprocs();
 	sigset_t wake, old;
 	int r = 0;
 
-	count = count < THREADS_MIN ? THREADS_MIN : count;
-	count = count > SESSION_THREADS_MAX ? SESSION_THREADS_MAX : count;
+	turns = turns < TURNS_MIN ? TURNS_MIN : turns;
+	session->turns = turns > SESSION_TURNS_MAX ? SESSION_TURNS_MAX : turns;
 	sigaction(WAKE_SIGNAL, &action, NULL);
 	sigemptyset(&wake);
 	sigaddset(&wake, WAKE_SIGNAL);
 	pthread_sigmask(SIG_UNBLOCK, &wake, &old);
-	while (r == 0 && session->thread_count < count) {
+	while (r == 0 && session->thread_count < SESSION_THREADS) {
 		r = pthread_create(&session->threads[session->thread_count],
 				   NULL, work, session);
 		if (r == 0)
@@ -321,15 +360,17 @@ static void hang_up(struct session *session)
 
 void session_stop(struct session *session)
 {
+	/* gone already when an unmount is why we stop */
+	bool is_gone = atomic_load(&session->ended_count) > 0;
+
 	if (!session->fuse)
 		return;
-	fuse_session_exit(session->fuse);
-	if (session->mountpoint && !session->is_by_helper) {
+	end_turns(session);
+	if (session->mountpoint && !session->is_by_helper && !is_gone) {
 		bool is_ours = false;
 
-		/* gone already when an unmount is why we stop */
 		if (mountinfo_find(session->mountpoint, &is_ours, NULL) > 0 &&
-		    is_ours && atomic_load(&session->ended_count) == 0)
+		    is_ours)
 			umount2(session->mountpoint,
 				MNT_DETACH | UMOUNT_NOFOLLOW);
 	}

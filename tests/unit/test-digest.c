@@ -174,6 +174,37 @@ static void test_xxh3(void **state)
 	assert_true(checksum_xxh3("", 0) == UINT64_C(0x2d06800538d394c2));
 }
 
+static int copy_from(void *arg, uint64_t at, void *data, size_t size)
+{
+	memcpy(data, (const uint8_t *)arg + at, size);
+	return 0;
+}
+
+static int fail_later(void *arg, uint64_t at, void *data, size_t size)
+{
+	memset(data, 0, size);
+	return at ? -EIO : 0;
+}
+
+static void test_xxh3_by_pieces(void **state)
+{
+	static uint8_t data[300000];
+	uint64_t checksum;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 31 >> 3);
+	for (size_t len = 0; len <= sizeof(data); len += 30000) {
+		assert_int_equal(checksum_xxh3_read(copy_from, data, len,
+						    &checksum),
+				 0);
+		assert_true(checksum == checksum_xxh3(data, len));
+	}
+	assert_int_equal(checksum_xxh3_read(fail_later, NULL, sizeof(data),
+					    &checksum),
+			 -EIO);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +217,7 @@ int main(void)
 		cmocka_unit_test(test_path),
 		cmocka_unit_test(test_reference),
 		cmocka_unit_test(test_xxh3),
+		cmocka_unit_test(test_xxh3_by_pieces),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
