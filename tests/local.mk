@@ -125,6 +125,7 @@ dist_check_SCRIPTS += \
 	%D%/test-flipped-bytes-are-never-seen.sh \
 	%D%/test-foreign-cache-is-refused.sh \
 	%D%/test-fstab-mounts-every-dataset.sh \
+	%D%/test-full-disk-reads-through.sh \
 	%D%/test-gc-removes-the-unreachable.sh \
 	%D%/test-harmed-cache-files-are-refetched.sh \
 	%D%/test-heads-are-asked-conditionally.sh \

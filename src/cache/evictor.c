@@ -201,13 +201,19 @@ static uint64_t evict_candidates(struct cache *cache,
 
 static uint64_t excess_now(struct cache *cache)
 {
-	uint64_t used = 0;
+	struct space *space = &cache->space;
+	uint64_t used = 0, excess;
 
 	if (index_used(cache->index, &used) == 0)
-		atomic_store(&cache->space.used, used);
-	return space_excess(&cache->space.limits,
-			    used + atomic_load(&cache->space.unrecorded),
-			    space_free_bytes(&cache->space));
+		atomic_store(&space->used, used);
+	excess = space_excess(&space->limits,
+			      used + atomic_load(&space->unrecorded),
+			      space_free_bytes(space));
+	/* Quotas and inodes are not asked for: who is told that they are
+	 * used up frees a tenth. */
+	if (excess == 0 && atomic_load(&space->is_full))
+		excess = used / 10;
+	return excess;
 }
 
 /* Whether enough was freed. */
@@ -226,6 +232,7 @@ static bool evict_gated(struct cache *cache)
 		for (unsigned int i = 0; i < 256; i++)
 			keeper_sweep(cache, i, PRESSED_AGE_S);
 	}
+	atomic_store(&cache->space.is_full, false);
 	/* The next look at the total must see it. */
 	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
 	crash_point("evict-flushed");

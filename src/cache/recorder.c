@@ -181,7 +181,7 @@ static int write_index(struct recorder *recorder, size_t count,
 		r = index_write(cache->index, recorder->ops, count, ret_used);
 	}
 	if (r < 0)
-		log_limited(10000, log_warning("cannot record: count=%zu "
+		log_limited(60000, log_warning("cannot record: count=%zu "
 					       "reason=%s", count,
 					       strerror(-r)));
 	return r;

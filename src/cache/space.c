@@ -143,3 +143,11 @@ int space_admit(struct space *space, uint64_t length)
 	space->budget -= length;
 	return 0;
 }
+
+void space_failed(struct space *space, int r)
+{
+	if (r != -ENOSPC && r != -EDQUOT)
+		return;
+	atomic_store(&space->is_full, true);
+	atomic_store(&space->wants_eviction, true);
+}

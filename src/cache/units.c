@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -345,12 +346,20 @@ static int unit_store(struct cache_blob *blob, uint64_t offset,
 	if (atomic_load_explicit(&blob->cache->space.wants_eviction,
 				 memory_order_relaxed))
 		keeper_kick(&blob->cache->keeper);
-	if (r == 0)
-		r = blob_attach(blob, true);
+	if (r < 0)
+		return r;
+	r = blob_attach(blob, true);
 	crash_point("put-attached");
 	if (r == 0)
 		r = unit_write(blob, offset, data, length, ret_checksum);
 	crash_point("put-written");
+	if (r < 0 && r != -ESTALE) {
+		space_failed(&blob->cache->space, r);
+		log_limited(60000,
+			    log_warning("cannot store, reading goes on without: "
+					"dir=%s reason=%s", blob->cache->dir,
+					strerror(-r)));
+	}
 	return r;
 }
 
