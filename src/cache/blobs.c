@@ -493,16 +493,19 @@ static int attach_new(struct cache_blob *blob)
 		return fd;
 	crash_point("blob-created");
 	/* Nothing could ever tell that a file made without the index is
-	 * there: it lives as long as its descriptor. */
+	 * there: it lives as long as its descriptor. Unlinked before it is
+	 * watched, as that changes its times. */
 	blob->is_unnamed = !cache_has_index(cache);
-	if (!blob->is_unnamed)
+	if (blob->is_unnamed)
+		unlinkat(cache->blobs.dirfd, path, 0);
+	else
 		r = announce(blob, gen, segment_bytes);
 	crash_point("blob-announced");
 	if (r == 0)
 		r = attach_to(blob, gen, segment_bytes, fd);
-	if (r < 0 || blob->is_unnamed)
+	if (r < 0)
 		unlinkat(cache->blobs.dirfd, path, 0);
-	if (r == 0)
+	else
 		(void)steal_fd(&fd);
 	return r;
 }
@@ -563,8 +566,6 @@ static int remove_file(int blobs_fd, const char *path, bool is_dry_run)
 	_cleanup_close_ int fd = open_regular(blobs_fd, path, O_RDWR, 0);
 	int r;
 
-	if (fd == -ENOENT)
-		return 0;
 	if (fd < 0)
 		return fd;
 	/* Held until it is unlinked: who opens it meanwhile sees no file. */
@@ -577,23 +578,12 @@ static int remove_file(int blobs_fd, const char *path, bool is_dry_run)
 	return unlinkat(blobs_fd, path, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-int blob_files_remove(int blobs_fd, const struct evict_candidate *candidate,
-		      bool is_dry_run)
+int blob_file_remove(int blobs_fd, const struct evict_candidate *candidate,
+		     bool is_dry_run)
 {
-	uint64_t count = 1;
 	char path[BLOB_PATH_MAX];
 
-	if (candidate->segment_bytes > 0)
-		count = (candidate->blob_bytes + candidate->segment_bytes - 1) /
-			candidate->segment_bytes;
-	for (uint64_t i = 0; i < count && i < LIMIT_SEGMENTS; i++) {
-		int r;
-
-		blob_path(&candidate->id, candidate->gen,
-			  candidate->segment_bytes, i, path);
-		r = remove_file(blobs_fd, path, is_dry_run);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	blob_path(&candidate->id, candidate->gen, candidate->segment_bytes,
+		  candidate->segment, path);
+	return remove_file(blobs_fd, path, is_dry_run);
 }

@@ -119,10 +119,10 @@ void blob_unit_dropped(struct cache_blob *blob, uint64_t unit);
 
 /* Unlinks what this process has open of a generation that is not current. */
 void blob_unlink_own(struct cache_blob *blob);
-/* Unlinks a blob's files unless some process has them open (-EBUSY).
- * is_dry_run: only looks. */
-int blob_files_remove(int blobs_fd, const struct evict_candidate *candidate,
-		      bool is_dry_run);
+/* Unlinks a blob's file, or one segment of it, unless some process has it open
+ * (-EBUSY). is_dry_run: only looks. -ENOENT: it was not there. */
+int blob_file_remove(int blobs_fd, const struct evict_candidate *candidate,
+		     bool is_dry_run);
 
 /* ab/cdef.GEN[.N], or ab/cdef.new for the announcement. */
 #define BLOB_PATH_MAX 128

@@ -16,8 +16,12 @@ static int by_last_use(const void *left, const void *right)
 
 	if (a->last_use != b->last_use)
 		return a->last_use < b->last_use ? -1 : 1;
+	if (a->written != b->written)
+		return a->written < b->written ? -1 : 1;
 	if (a->disk_bytes != b->disk_bytes)
 		return a->disk_bytes > b->disk_bytes ? -1 : 1;
+	if (a->segment != b->segment)
+		return a->segment < b->segment ? -1 : 1;
 	return digest_compare(&a->id, &b->id);
 }
 

@@ -7,15 +7,18 @@
 
 #include "format/digest.h"
 
-/* Which blobs to drop. Pure: no clock, no disk. */
+/* Which files to drop. Pure: no clock, no disk. */
 struct evict_candidate {
 	struct digest id;
 	uint64_t gen, blob_bytes, segment_bytes;
+	uint64_t segment; /* of segment_bytes: which file */
 	uint64_t disk_bytes;
 	int64_t last_use;
+	int64_t written; /* of a segment: its last write, in seconds */
 };
 
-/* Orders candidates, longest unused first (then the larger ones), and returns
+/* Orders candidates, longest unused first (then those written before the
+ * others, then the larger ones), and returns
  * how many of the first are needed to free bytes; all if they do not
  * suffice. */
 size_t evict_choose(struct evict_candidate *candidates, size_t count,

@@ -74,10 +74,11 @@ void evictor_let_go(struct cache *cache)
 	blob_table_trim(&cache->blobs, INT64_MAX);
 }
 
-/* ---- one blob */
+/* ---- one file */
 
 enum fate { FATE_EVICTED, FATE_PINNED, FATE_OPEN, FATE_GONE };
 
+/* The blob, or the units in a segment that has gone. */
 static void forget(struct cache *cache, const struct evict_candidate *candidate)
 {
 	struct record drop = { .op = {
@@ -86,8 +87,14 @@ static void forget(struct cache *cache, const struct evict_candidate *candidate)
 	} };
 	char path[BLOB_PATH_MAX];
 
-	blob_announcement_path(&candidate->id, path);
-	unlinkat(cache->blobs.dirfd, path, 0);
+	if (candidate->segment_bytes > 0) {
+		drop.op.kind = INDEX_DROP_RANGE;
+		drop.op.offset = candidate->segment * candidate->segment_bytes;
+		drop.op.delta = (int64_t)candidate->segment_bytes;
+	} else {
+		blob_announcement_path(&candidate->id, path);
+		unlinkat(cache->blobs.dirfd, path, 0);
+	}
 	crash_point("evict-unlinked");
 	(void)recorder_add(&cache->recorder, &drop);
 	crash_point("evict-dropped");
@@ -95,23 +102,55 @@ static void forget(struct cache *cache, const struct evict_candidate *candidate)
 	atomic_fetch_add(&cache->bytes_evicted, candidate->disk_bytes);
 }
 
-static enum fate evict_blob(struct cache *cache,
+/* A blob that is one file, or one segment of a larger one. */
+static enum fate evict_file(struct cache *cache,
 			    const struct evict_candidate *candidate,
 			    bool is_dry_run, uint64_t *ret_bytes)
 {
+	bool is_free;
 	int r;
 
 	*ret_bytes = candidate->disk_bytes;
 	if (pin_set_has(&cache->evictor.pins, &candidate->id))
 		return FATE_PINNED;
-	if (!blob_table_forget(&cache->blobs, &candidate->id))
+	/* Of a blob in use other segments may be had. */
+	is_free = blob_table_forget(&cache->blobs, &candidate->id);
+	if (!is_free && candidate->segment_bytes == 0)
 		return FATE_OPEN;
-	r = blob_files_remove(cache->blobs.dirfd, candidate, is_dry_run);
-	if (r < 0)
+	r = blob_file_remove(cache->blobs.dirfd, candidate, is_dry_run);
+	if (r == -ENOENT && candidate->segment_bytes > 0)
+		return FATE_GONE;
+	if (r < 0 && r != -ENOENT)
 		return FATE_OPEN;
 	if (!is_dry_run)
 		forget(cache, candidate);
 	return FATE_EVICTED;
+}
+
+static uint64_t segment_count(const struct evict_candidate *candidate)
+{
+	uint64_t count = (candidate->blob_bytes + candidate->segment_bytes -
+			  1) / candidate->segment_bytes;
+
+	return count < LIMIT_SEGMENTS ? count : LIMIT_SEGMENTS;
+}
+
+/* One segment of it as a candidate; false if there is no such file. */
+static bool candidate_segment(struct cache *cache,
+			      const struct evict_candidate *blob,
+			      uint64_t segment, struct evict_candidate *ret)
+{
+	char path[BLOB_PATH_MAX];
+	struct stat st;
+
+	blob_path(&blob->id, blob->gen, blob->segment_bytes, segment, path);
+	if (fstatat(cache->blobs.dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	*ret = *blob;
+	ret->segment = segment;
+	ret->disk_bytes = (uint64_t)st.st_blocks * 512;
+	ret->written = st.st_mtime;
+	return true;
 }
 
 /* ---- down to the limit */
@@ -158,6 +197,26 @@ static int collect(struct cache *cache, struct candidates *candidates)
 	return n < 0 ? n : 0;
 }
 
+/* Blobs in segments become their segments: of one blob those written first go
+ * first, as a stream leaves them behind. */
+static void split_segments(struct cache *cache, struct candidates *candidates)
+{
+	size_t count = candidates->count;
+
+	for (size_t i = 0; i < count; i++) {
+		struct evict_candidate blob = candidates->items[i];
+		struct evict_candidate one;
+
+		if (blob.segment_bytes == 0)
+			continue;
+		candidates->items[i].disk_bytes = 0;
+		for (uint64_t j = 0; j < segment_count(&blob) &&
+				     candidates->count < CANDIDATES_MAX; j++)
+			if (candidate_segment(cache, &blob, j, &one))
+				candidates->items[candidates->count++] = one;
+	}
+}
+
 /* Bytes freed. What is open stays in *candidates, for another try. */
 static uint64_t evict_down(struct cache *cache, struct candidates *candidates,
 			   uint64_t excess)
@@ -168,7 +227,9 @@ static uint64_t evict_down(struct cache *cache, struct candidates *candidates,
 	for (i = 0; i < candidates->count && freed < excess; i++) {
 		struct evict_candidate *candidate = &candidates->items[i];
 
-		switch (evict_blob(cache, candidate, false, &bytes)) {
+		if (candidate->disk_bytes == 0)
+			continue;
+		switch (evict_file(cache, candidate, false, &bytes)) {
 		case FATE_EVICTED:
 			freed += bytes;
 			break;
@@ -190,6 +251,7 @@ static uint64_t evict_candidates(struct cache *cache,
 {
 	uint64_t freed;
 
+	split_segments(cache, candidates);
 	evict_choose(candidates->items, candidates->count, excess);
 	freed = evict_down(cache, candidates, excess);
 	if (freed >= excess || candidates->count == 0)
@@ -266,6 +328,46 @@ void evictor_run(struct cache *cache)
 
 /* ---- by hand */
 
+static void note_fate(struct cache_evicted *result, enum fate fate,
+		      uint64_t bytes)
+{
+	switch (fate) {
+	case FATE_EVICTED:
+		result->blobs++;
+		result->bytes += bytes;
+		break;
+	case FATE_PINNED:
+		result->pinned_blobs++;
+		result->pinned_bytes += bytes;
+		break;
+	case FATE_OPEN:
+		result->open_blobs++;
+		result->open_bytes += bytes;
+		break;
+	case FATE_GONE:
+		break;
+	}
+}
+
+/* All files of a blob; whether one of them is open. */
+static bool evict_blob(struct cache *cache, const struct evict_candidate *blob,
+		       bool is_dry_run, struct cache_evicted *result)
+{
+	uint64_t bytes, open_before = result->open_blobs;
+	struct evict_candidate one = *blob;
+
+	if (blob->segment_bytes == 0)
+		note_fate(result, evict_file(cache, &one, is_dry_run, &bytes),
+			  one.disk_bytes);
+	for (uint64_t i = 0; blob->segment_bytes && i < segment_count(blob);
+	     i++)
+		if (candidate_segment(cache, blob, i, &one))
+			note_fate(result,
+				  evict_file(cache, &one, is_dry_run, &bytes),
+				  one.disk_bytes);
+	return result->open_blobs > open_before;
+}
+
 /* One round over the blobs; those that are open are the first *count of them
  * afterwards. */
 static void evict_named(struct cache *cache, struct digest *ids, size_t *count,
@@ -277,28 +379,12 @@ static void evict_named(struct cache *cache, struct digest *ids, size_t *count,
 	for (size_t i = 0; i < *count; i++) {
 		struct evict_candidate candidate;
 		struct blob_row row;
-		uint64_t bytes;
 
 		if (index_blob(cache->index, &ids[i], &row) != 1)
 			continue;
 		candidate = candidate_of(&ids[i], &row);
-		switch (evict_blob(cache, &candidate, is_dry_run, &bytes)) {
-		case FATE_EVICTED:
-			result->blobs++;
-			result->bytes += bytes;
-			break;
-		case FATE_PINNED:
-			result->pinned_blobs++;
-			result->pinned_bytes += bytes;
-			break;
-		case FATE_OPEN:
-			result->open_blobs++;
-			result->open_bytes += bytes;
+		if (evict_blob(cache, &candidate, is_dry_run, result))
 			ids[open++] = ids[i];
-			break;
-		case FATE_GONE:
-			break;
-		}
 	}
 	*count = open;
 }

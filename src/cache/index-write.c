@@ -322,6 +322,62 @@ static int apply_drop_blob(struct batch *batch, struct index_op *op)
 	return drop_units(batch, op);
 }
 
+/* The units of the row kept that lie in a range; whether the range ends in or
+ * before that row. */
+static bool drop_row_units(struct batch *batch, uint64_t start, uint64_t end)
+{
+	struct blob_row *blob = &batch->blob;
+	bool is_past = false;
+
+	for (uint32_t i = 0; i < batch->units.count; i++) {
+		uint64_t *word = &batch->units.present[i / 64];
+		const struct unit_row *unit = &batch->units.units[i];
+
+		if (!(*word >> (i % 64) & 1))
+			continue;
+		is_past |= unit->offset >= end;
+		if (unit->offset >= end || unit->offset + unit->length <= start)
+			continue;
+		*word &= ~(UINT64_C(1) << (i % 64));
+		batch->units_is_dirty = true;
+		blob->present_units -= blob->present_units > 0;
+		blob->present_bytes -= blob->present_bytes < unit->length ?
+					       blob->present_bytes :
+					       unit->length;
+	}
+	return is_past;
+}
+
+/* From row op->unit on: a file of a blob in segments has gone. */
+static int apply_drop_range(struct batch *batch, struct index_op *op)
+{
+	uint64_t rows, end = op->offset + (uint64_t)op->delta;
+	bool is_past = false;
+
+	if (!batch->has_blob || batch->blob.gen != op->gen) {
+		op->result = -ESTALE;
+		return 0;
+	}
+	rows = (batch->blob.unit_count + ROW_UNITS - 1) / ROW_UNITS;
+	for (unsigned int i = 0; op->unit < rows && !is_past; i++) {
+		int rc;
+
+		if (i == DROP_ROWS_MAX) {
+			op->result = 1;
+			break;
+		}
+		rc = units_load(batch, op->unit * ROW_UNITS);
+		if (rc)
+			return rc;
+		is_past = drop_row_units(batch, op->offset, end);
+		op->unit++;
+	}
+	batch->blob.has_mark = false;
+	set_disk_bytes(batch, batch->blob.present_bytes);
+	batch->blob_is_dirty = true;
+	return 0;
+}
+
 static int apply(struct batch *batch, struct index_op *op)
 {
 	int rc = 0;
@@ -351,6 +407,8 @@ static int apply(struct batch *batch, struct index_op *op)
 		return apply_drop_unit(batch, op);
 	case INDEX_DROP_BLOB:
 		return apply_drop_blob(batch, op);
+	case INDEX_DROP_RANGE:
+		return apply_drop_range(batch, op);
 	case INDEX_MARK:
 	case INDEX_UNMARK:
 		return apply_mark(batch, op);

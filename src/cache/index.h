@@ -70,6 +70,7 @@ enum index_op_kind {
 	INDEX_DROP_CHUNK, /* if it is said to lie in that generation */
 	INDEX_DROP_UNIT,
 	INDEX_DROP_BLOB, /* result 1: call again, rows are left */
+	INDEX_DROP_RANGE, /* units in [offset, offset + delta); result as above */
 	INDEX_TOUCH,     /* last use */
 	INDEX_MARK,      /* complete, if all units are present */
 	INDEX_UNMARK,

@@ -166,7 +166,8 @@ static void record_result(struct recorder *recorder, struct record *record,
 		blob_set_stale(record->blob);
 	else if (op->kind == INDEX_DROP_UNIT && record->blob)
 		blob_unit_dropped(record->blob, op->unit);
-	else if (op->kind == INDEX_DROP_BLOB && op->result == 1)
+	else if ((op->kind == INDEX_DROP_BLOB ||
+		  op->kind == INDEX_DROP_RANGE) && op->result == 1)
 		(void)recorder_add(recorder, &more);
 }
 

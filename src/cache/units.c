@@ -189,6 +189,31 @@ static bool is_lost(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	return true;
 }
 
+/* A segment that was evicted is no damage, though the index still says that its
+ * units are here: it hears of it after the file has gone. */
+static bool is_segment_gone(struct cache_blob *blob, const struct unit_row *row)
+{
+	struct record drop = { .op = {
+		.kind = INDEX_DROP_RANGE, .id = blob->id, .gen = blob->gen,
+		.delta = (int64_t)blob->segment_bytes,
+	} };
+	uint64_t last = row->offset + row->length - 1;
+	bool is_gone = false;
+
+	if (blob->segment_bytes == 0)
+		return false;
+	for (uint64_t i = row->offset / blob->segment_bytes;
+	     i <= last / blob->segment_bytes; i++) {
+		if (blob_segment(blob, i, false) != -ENOENT)
+			continue;
+		is_gone = true;
+		drop.op.offset = i * blob->segment_bytes;
+		if (!blob->cache->is_readonly)
+			(void)recorder_add(&blob->cache->recorder, &drop);
+	}
+	return is_gone;
+}
+
 int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   uint32_t length)
 {
@@ -213,7 +238,8 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 			/* stored while we looked? */
 			if (bit_test(blob->sound, unit))
 				return 1;
-			unit_drop(blob, unit, length);
+			if (!is_segment_gone(blob, &row))
+				unit_drop(blob, unit, length);
 			return 0;
 		}
 		bit_set(blob->sound, unit);

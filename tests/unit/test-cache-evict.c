@@ -163,6 +163,124 @@ static void test_open_blobs_make_puts_fail(void **state)
 	env_remove(dir);
 }
 
+/* ---- a blob in four segments */
+
+#define BIG_UNITS (4 * SEGMENT_BYTES / UNIT)
+#define PER_SEGMENT 160u /* units put into each: 10 MiB */
+
+static uint64_t big_unit(unsigned int segment, unsigned int i)
+{
+	return segment * (SEGMENT_BYTES / UNIT) + i;
+}
+
+static unsigned int count_here(struct cache_blob *blob, unsigned int segment)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < PER_SEGMENT; i++)
+		count += env_check(blob, 7, big_unit(segment, i));
+	return count;
+}
+
+static void put_segment(struct cache_blob *blob, unsigned int segment)
+{
+	_Atomic int recorded = 0;
+
+	for (unsigned int i = 0; i < PER_SEGMENT; i++)
+		assert_int_equal(env_put(blob, 7, big_unit(segment, i),
+					 &recorded), 0);
+	env_wait(&recorded, PER_SEGMENT);
+}
+
+/* The mtime of a segment is what tells which goes first. */
+static void age_segment(struct cache *cache, struct cache_blob *blob,
+			unsigned int segment)
+{
+	const struct timespec times[2] = {
+		{ .tv_sec = 1000 + segment }, { .tv_sec = 1000 + segment },
+	};
+	char path[BLOB_PATH_MAX];
+
+	blob_path(&blob->id, blob->gen, blob->segment_bytes, segment, path);
+	assert_int_equal(utimensat(cache->blobs.dirfd, path, times, 0), 0);
+}
+
+static void test_segments_go_one_by_one(void **state)
+{
+	char *dir = env_directory();
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct cache *other = env_open_limited(dir, LIMIT);
+	struct cache_blob *blob = env_blob(cache, 7, BIG_UNITS);
+	struct cache_blob *reader;
+	struct cache_usage usage;
+
+	(void)state;
+	keeper_stop(&cache->keeper); /* the test is the keeper */
+	keeper_stop(&other->keeper);
+	for (unsigned int segment = 0; segment < 3; segment++)
+		put_segment(blob, segment);
+	assert_true(blob->segment_bytes == SEGMENT_BYTES);
+	for (unsigned int segment = 0; segment < 3; segment++)
+		age_segment(cache, blob, segment);
+	put_segment(blob, 3);
+	cache_blob_close(blob);
+	recorder_flush(&cache->recorder, 5000);
+	blob_table_trim(&cache->blobs, INT64_MAX);
+	/* another process reads the oldest */
+	reader = env_blob(other, 7, BIG_UNITS);
+	assert_int_equal(env_check(reader, 7, big_unit(0, 3)), 1);
+	evictor_run(cache);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.blobs_evicted, 2);
+	assert_int_equal(usage.units_dropped_corrupt, 0);
+	assert_true(usage.used_bytes <= LIMIT / 10 * 9);
+	assert_int_equal(count_here(reader, 0), PER_SEGMENT);
+	assert_int_equal(count_here(reader, 1), 0);
+	assert_int_equal(count_here(reader, 2), 0);
+	assert_int_equal(count_here(reader, 3), PER_SEGMENT);
+	assert_int_equal(cache_blob_bytes_present(reader),
+			 2 * PER_SEGMENT * UNIT);
+	/* a segment comes back in its place */
+	assert_int_equal(env_put(reader, 7, big_unit(1, 5), NULL), 0);
+	recorder_flush(&other->recorder, 5000);
+	assert_int_equal(env_check(reader, 7, big_unit(1, 5)), 1);
+	assert_int_equal(count_here(reader, 1), 1);
+	cache_blob_close(reader);
+	cache_usage(other, &usage);
+	assert_int_equal(usage.units_dropped_corrupt, 0);
+	cache_close(other);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+/* The file goes first: until the index hears of it, it is no damage. */
+static void test_a_lost_segment_is_no_damage(void **state)
+{
+	char *dir = env_directory(), path[BLOB_PATH_MAX];
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct cache_blob *blob = env_blob(cache, 7, BIG_UNITS);
+	struct cache_usage usage;
+
+	(void)state;
+	put_segment(blob, 0);
+	put_segment(blob, 2);
+	blob_path(&blob->id, blob->gen, blob->segment_bytes, 2, path);
+	assert_int_equal(unlinkat(cache->blobs.dirfd, path, 0), 0);
+	cache_blob_close(blob);
+	recorder_flush(&cache->recorder, 5000);
+	blob_table_trim(&cache->blobs, INT64_MAX);
+	blob = env_blob(cache, 7, BIG_UNITS);
+	assert_int_equal(count_here(blob, 0), PER_SEGMENT);
+	assert_int_equal(count_here(blob, 2), 0);
+	recorder_flush(&cache->recorder, 5000);
+	assert_int_equal(cache_blob_bytes_present(blob), PER_SEGMENT * UNIT);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.units_dropped_corrupt, 0);
+	cache_blob_close(blob);
+	cache_close(cache);
+	env_remove(dir);
+}
+
 static void touch_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -213,6 +331,8 @@ int main(void)
 		cmocka_unit_test(test_longest_unused_goes),
 		cmocka_unit_test(test_limit_holds_under_load),
 		cmocka_unit_test(test_open_blobs_make_puts_fail),
+		cmocka_unit_test(test_segments_go_one_by_one),
+		cmocka_unit_test(test_a_lost_segment_is_no_damage),
 		cmocka_unit_test(test_leftovers_are_swept),
 	};
 
