@@ -65,6 +65,22 @@ while left > 0:
 ' "$1"
 }
 
+# small_tree DIR COUNT: text files of a few KiB, a hundred a directory, the same every time
+small_tree() {
+	python3 - "$1" "$2" <<'P'
+import os, random, sys
+r = random.Random(3)
+root, n = sys.argv[1], int(sys.argv[2])
+words = ["".join(r.choices("etaoinshrdlucmfw", k=r.randint(2, 10))) for _ in range(5000)]
+for i in range(n):
+    d = os.path.join(root, "%03d" % (i // 100))
+    os.makedirs(d, exist_ok=True)
+    size = min(int(r.lognormvariate(8, 1.2)), 100000)
+    data = (" ".join(r.choices(words, k=size // 6 + 1))).encode()[:size]
+    open(os.path.join(d, "%06d.txt" % i), "wb").write(data)
+P
+}
+
 # start_nginx ROOT: $url is set; $nginx_extra goes into its server
 start_nginx() {
 	local port

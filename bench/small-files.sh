@@ -9,18 +9,7 @@
 files=${1:-10000} pairs=${2:-3}
 
 mkdir -p "$work/www/tree" "$work/mnt"
-python3 - "$work/www/tree" "$files" <<'P'
-import os, random, sys
-r = random.Random(3)
-root, n = sys.argv[1], int(sys.argv[2])
-words = ["".join(r.choices("etaoinshrdlucmfw", k=r.randint(2, 10))) for _ in range(5000)]
-for i in range(n):
-    d = os.path.join(root, "%03d" % (i // 100))
-    os.makedirs(d, exist_ok=True)
-    size = min(int(r.lognormvariate(8, 1.2)), 100000)
-    data = (" ".join(r.choices(words, k=size // 6 + 1))).encode()[:size]
-    open(os.path.join(d, "%06d.txt" % i), "wb").write(data)
-P
+small_tree "$work/www/tree" "$files"
 "$LARDER" keygen "$work/key" > /dev/null
 "$LARDER" publish -n small -k "$work/key" "$work/www/tree" "$work/www/mirror" > /dev/null
 start_nginx "$work/www"
