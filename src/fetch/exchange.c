@@ -111,12 +111,27 @@ static void heard(struct exchange *exchange, size_t bytes)
 	exchange->job->origin->bytes_ms = now;
 }
 
+/* A status line begins another answer. What does not fit is left out. */
+static void keep_line(struct exchange *exchange, const char *line, size_t len)
+{
+	struct buf *lines = &exchange->kept_lines;
+
+	if (len >= 5 && !strncmp(line, "HTTP/", 5)) {
+		buf_release(lines);
+		buf_init(lines, ANSWER_HEADER_BYTES_MAX + 1);
+	}
+	if (!exchange->answer.is_complete && !memchr(line, '\0', len))
+		(void)buf_append(lines, line, len);
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *arg)
 {
 	struct exchange *exchange = arg;
 	size_t len = size * count;
 
 	heard(exchange, len);
+	if (exchange->job->request->keeps_headers)
+		keep_line(exchange, line, len);
 	if (answer_line(&exchange->answer, line, len) < 0) {
 		exchange_fail(exchange, FETCH_WRONG,
 			      "header of the answer too long");
@@ -259,6 +274,13 @@ static int add_headers(struct exchange *exchange)
 		r = add_header(exchange, "Pragma", "no-cache");
 	if (r == 0 && job->if_none_match)
 		r = add_header(exchange, "If-None-Match", job->if_none_match);
+	if (r == 0 && job->authorization &&
+	    asprintf(&exchange->authorization.data, "Authorization: %s",
+		     job->authorization) < 0) {
+		exchange->authorization.data = NULL;
+		r = -ENOMEM;
+	}
+	exchange->authorization.next = exchange->headers;
 	return r;
 }
 
@@ -303,7 +325,6 @@ static void set_request(struct exchange *exchange)
 	const struct fetch_request *request = exchange->job->request;
 	char range[64];
 
-	curl_easy_setopt(exchange->easy, CURLOPT_HTTPHEADER, exchange->headers);
 	if (!request->has_range)
 		return;
 	snprintf(range, sizeof(range), "%llu-%llu",
@@ -334,6 +355,10 @@ static int ask(struct exchange *exchange)
 	exchange->job->pace.has_begun = false;
 	if (curl_easy_setopt(easy, CURLOPT_URL, exchange->url) != CURLE_OK)
 		return -ENOMEM;
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER,
+			 may && exchange->authorization.data ?
+				 &exchange->authorization :
+				 exchange->headers);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
 	/* One connection that carries all is found before others are made. */
 	curl_easy_setopt(easy, CURLOPT_PIPEWAIT,
@@ -362,7 +387,9 @@ int exchange_begin(struct exchange *exchange, struct job *job, struct err *err)
 	job->exchange = exchange;
 	job->run_ms = now_ms();
 	buf_init(&exchange->reason, REASON_BYTES_MAX);
-	exchange->url = url_join(&job->origin->url, job->path);
+	exchange->url = job->request->is_escaped ?
+				url_append(&job->origin->url, job->path) :
+				url_join(&job->origin->url, job->path);
 	if (!exchange->url)
 		return -ENOMEM;
 	if (job->origin->s3) {
@@ -405,6 +432,14 @@ void exchange_answer(struct exchange *exchange)
 		retry_after_s = 3600;
 	request->retry_after_ms =
 		retry_after_s > 0 ? (uint32_t)retry_after_s * 1000 : 0;
+	request->status = exchange->answer.status;
+	request->location = steal_ptr(exchange->location);
+	if (exchange->kept_lines.len > 0 &&
+	    buf_append(&exchange->kept_lines, "", 1) == 0)
+		request->headers =
+			(char *)buf_steal(&exchange->kept_lines, NULL);
+	if (request->location)
+		return;
 	if (exchange->is_judged && !exchange->has_failed) {
 		exchange_progress(exchange);
 		request->not_modified =
@@ -443,6 +478,10 @@ static int follow(struct exchange *exchange)
 			      r == -ENOMEM ? FETCH_LOCAL : FETCH_WRONG,
 			      err.text);
 		return r;
+	}
+	if (!is_same && exchange->job->request->keeps_redirect) {
+		exchange->location = url;
+		return -EREMOTE;
 	}
 	free(exchange->url);
 	exchange->url = url;
@@ -516,15 +555,23 @@ struct exchange *exchange_new(void)
 	return exchange;
 }
 
+static void release(struct exchange *exchange)
+{
+	curl_slist_free_all(exchange->headers);
+	free(exchange->authorization.data);
+	buf_release(&exchange->body);
+	buf_release(&exchange->reason);
+	buf_release(&exchange->kept_lines);
+	free(exchange->location);
+	free(exchange->url);
+}
+
 void exchange_clear(struct exchange *exchange)
 {
 	CURL *easy = exchange->easy;
 
 	curl_easy_reset(easy);
-	curl_slist_free_all(exchange->headers);
-	buf_release(&exchange->body);
-	buf_release(&exchange->reason);
-	free(exchange->url);
+	release(exchange);
 	*exchange = (struct exchange){.easy = easy};
 	list_init(&exchange->list);
 }
@@ -532,9 +579,6 @@ void exchange_clear(struct exchange *exchange)
 void exchange_free(struct exchange *exchange)
 {
 	curl_easy_cleanup(exchange->easy);
-	curl_slist_free_all(exchange->headers);
-	buf_release(&exchange->body);
-	buf_release(&exchange->reason);
-	free(exchange->url);
+	release(exchange);
 	free(exchange);
 }

@@ -12,6 +12,7 @@ struct exchange {
 	struct job *job;  /* NULL: served otherwise, to be cut off */
 	CURL *easy;
 	struct curl_slist *headers;
+	struct curl_slist authorization; /* goes before them, or no data */
 	char *url;
 	bool may_authenticate; /* still at the origin itself */
 	unsigned redirects;
@@ -19,6 +20,8 @@ struct exchange {
 	struct answer answer;
 	bool is_judged;
 	struct judgement judgement;
+	char *location;	       /* of a redirect that is the answer */
+	struct buf kept_lines; /* of the answer, if asked for */
 	bool has_failed; /* class and err say why; or is_enough: cut short */
 	bool is_enough;
 	enum fetch_class class;

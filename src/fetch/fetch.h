@@ -98,6 +98,16 @@ struct fetch_request {
 	 * unescaped, without '.' and '..' parts. Texts are copied. */
 	struct origin *origin;
 	const char *path;
+	/* http: path is escaped already and may have a query. */
+	bool is_escaped;
+	/* http: value of the Authorization header. Sent to the origin itself
+	 * and nowhere else, wherever redirects lead. */
+	const char *authorization;
+	/* http: a redirect that leaves the origin is not followed but is the
+	 * answer: result 0, no body, location. */
+	bool keeps_redirect;
+	/* http: headers, also of a failure that the server answered. */
+	bool keeps_headers;
 	bool has_range;
 	uint64_t offset, length; /* length > 0 with has_range */
 	uint64_t expected_total; /* size of the whole thing, 0: unknown */
@@ -134,6 +144,10 @@ struct fetch_request {
 	size_t body_len;
 	uint64_t total; /* size of the whole thing, 0: unknown */
 	bool not_modified;
+	unsigned status; /* http: of the last answer, 0: none */
+	char *location;	 /* malloc, the receiver's: see keeps_redirect */
+	/* Lines of the last answer; malloc, the receiver's; may be NULL. */
+	char *headers;
 	char etag[128];
 	uint32_t retry_after_ms; /* asked by the server, 0: none */
 	struct err err; /* "HTTP 503", "timed out after 10 s"...: no URL */

@@ -91,6 +91,7 @@ struct job {
 	uint32_t silence_ms, connect_ms, min_bytes_per_s;
 	char *path;
 	char *if_none_match;
+	char *authorization;
 	enum fetch_priority priority;
 	enum job_state state;
 	bool is_canceled;

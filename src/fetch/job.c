@@ -63,6 +63,7 @@ static void job_free(struct job *job)
 {
 	free(job->path);
 	free(job->if_none_match);
+	free(job->authorization);
 	free(job);
 }
 
@@ -86,7 +87,8 @@ static int request_check(const struct fetch_request *request, struct err *err)
 {
 	uint64_t end;
 
-	if (!path_below_valid(request->path))
+	if (request->is_escaped ? !header_value_valid(request->path) :
+				  !path_below_valid(request->path))
 		return err_set(err, EINVAL, "not a path below the origin");
 	if (request->has_range &&
 	    (request->length == 0 || request->length > SIZE_MAX / 2 ||
@@ -96,6 +98,9 @@ static int request_check(const struct fetch_request *request, struct err *err)
 	    (strlen(request->if_none_match) >= sizeof(request->etag) ||
 	     !header_value_valid(request->if_none_match)))
 		return err_set(err, EINVAL, "not a valid ETag");
+	if (request->authorization &&
+	    !header_value_valid(request->authorization))
+		return err_set(err, EINVAL, "not a valid token");
 	return 0;
 }
 
@@ -161,7 +166,8 @@ static struct job *job_new(struct fetch_request *request)
 	set_patience(job, request->is_hasty);
 	job->start_ms = now_ms();
 	if (copy_text(request->path, &job->path) < 0 ||
-	    copy_text(request->if_none_match, &job->if_none_match) < 0) {
+	    copy_text(request->if_none_match, &job->if_none_match) < 0 ||
+	    copy_text(request->authorization, &job->authorization) < 0) {
 		job_free(job);
 		return NULL;
 	}
@@ -251,6 +257,8 @@ static void answer_clear(struct fetch_request *request)
 	request->body_len = 0;
 	request->total = 0;
 	request->not_modified = false;
+	request->status = 0;
+	request->location = request->headers = NULL;
 	request->etag[0] = '\0';
 	request->retry_after_ms = 0;
 	request->err.text[0] = '\0';

@@ -172,8 +172,9 @@ int url_base_parse(const char *text, struct url_base *ret, struct err *err)
 		 (len == 5 && !strncasecmp(text, "https", 5)))
 		r = parse_http(text, &base, err);
 	else if (len == 2 && !strncasecmp(text, "hf", 2))
-		r = err_set(err, ENOTSUP, "%.*s:// is not supported yet",
-			    (int)len, text);
+		r = err_set(err, EINVAL,
+			    "hf:// is no mirror (write source = hf://ORG/NAME, "
+			    "without '#')");
 	else
 		r = err_set(err, EINVAL,
 			    "unknown scheme '%.*s' (use a path, "
@@ -238,6 +239,13 @@ char *url_join(const struct url_base *base, const char *path)
 	}
 	*to = '\0';
 	return joined;
+}
+
+char *url_append(const struct url_base *base, const char *path)
+{
+	char *joined;
+
+	return asprintf(&joined, "%s/%s", base->base, path) < 0 ? NULL : joined;
 }
 
 static bool same_part(CURLU *a, CURLU *b, CURLUPart part, unsigned flags)

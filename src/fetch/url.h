@@ -30,6 +30,8 @@ bool path_below_valid(const char *path);
 /* base/path, the path with every byte outside A-Za-z0-9_.-~/ escaped
  * (is_local: as it is). malloc, NULL on ENOMEM. */
 char *url_join(const struct url_base *base, const char *path);
+/* base/path as they stand. malloc, NULL on ENOMEM. */
+char *url_append(const struct url_base *base, const char *path);
 
 /*
  * Where a redirect leads. Refused with -EPROTO: other schemes than http and
