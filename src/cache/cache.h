@@ -136,6 +136,16 @@ int cache_chunk_get(struct cache *cache, const struct digest *chunk,
  */
 int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd);
 
+/*
+ * The blob's id is the digest of all its bytes, of which nothing but that is
+ * known: before it is marked complete they are compared with it, and if they
+ * differ every unit is forgotten and counted as corrupt. Say so after opening
+ * and before anything else.
+ */
+void cache_blob_expect(struct cache_blob *blob);
+/* How often they differed in this process. */
+unsigned int cache_blob_rejections(struct cache_blob *blob);
+
 uint64_t cache_blob_bytes_present(struct cache_blob *blob);
 bool cache_blob_complete(struct cache_blob *blob);
 

@@ -56,6 +56,16 @@ static struct file_mark mark_get(const struct seal *seal)
 	};
 }
 
+void cache_blob_expect(struct cache_blob *blob)
+{
+	atomic_store(&blob->seal.is_by_content, true);
+}
+
+unsigned int cache_blob_rejections(struct cache_blob *blob)
+{
+	return atomic_load(&blob->seal.rejections);
+}
+
 bool seal_agrees(const struct cache_blob *blob, const struct stat *st)
 {
 	struct file_mark marked = mark_get(&blob->seal);

@@ -24,13 +24,16 @@ struct cache_blob;
  *      +--------unit found bad---------+
  *
  * A mark says: the file was synced, then read again, and each unit had the
- * checksum of the verified bytes that were put.
+ * checksum of the verified bytes that were put; of a blob that is named by its
+ * content, also that all of them together have that digest.
  */
 
 /* What the mark said, in memory; written while is_sealed is false. */
 struct seal {
 	_Atomic bool is_sealed;
 	_Atomic bool is_queued;
+	_Atomic bool is_by_content; /* see cache_blob_expect */
+	_Atomic unsigned int rejections;
 	_Atomic uint64_t device, inode, size;
 	_Atomic int64_t mtime_ns, ctime_ns;
 };
@@ -54,6 +57,7 @@ bool seal_agrees(const struct cache_blob *blob, const struct stat *st);
 struct sealer_entry {
 	struct digest id;
 	uint64_t blob_bytes, unit_count;
+	bool is_by_content;
 };
 
 struct sealer {

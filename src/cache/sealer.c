@@ -2,8 +2,9 @@
 /*
  * How complete blobs get their mark: a few threads sync a file, read it
  * again and compare each unit with the checksum that was made of its verified
- * bytes. No digest is computed here: what was put had been checked against
- * one, and rot needs no more than XXH3 to be seen. Reading is from the page
+ * bytes. No digest is computed of chunks: what was put had been checked against
+ * one, and rot needs no more than XXH3 to be seen. Files by reference had
+ * nothing to be checked against, so their one digest is compared here. Reading is from the page
  * cache while the kernel still has the file, since that is what readers will
  * get; `larder verify` reads past it. Only keys are queued, so that a thousand
  * files filled at once are not held open until their turn.
@@ -46,14 +47,19 @@ struct check {
 	int fd;
 	uint64_t at; /* units must follow each other without a gap */
 	uint8_t *buffer;
+	struct hasher *hasher; /* NULL: the units' digests were enough */
 	bool is_wrong;
 };
 
 static bool is_right(struct check *check, const struct unit_row *row)
 {
-	return pread_full(check->fd, check->buffer, row->length,
-			  row->offset) == (ssize_t)row->length &&
-	       checksum_xxh3(check->buffer, row->length) == row->checksum;
+	if (pread_full(check->fd, check->buffer, row->length, row->offset) !=
+		    (ssize_t)row->length ||
+	    checksum_xxh3(check->buffer, row->length) != row->checksum)
+		return false;
+	if (check->hasher)
+		hasher_add(check->hasher, check->buffer, row->length);
+	return true;
 }
 
 /* 0 right, 1 wrong, negative errno: not known. */
@@ -103,25 +109,75 @@ static int check_row(struct check *check, uint32_t number)
 	return 0;
 }
 
-/* 0: every unit lies where it should and is what was put. */
-static int check_units(struct sealer *sealer, struct cache_blob *blob, int fd)
+/* Wrong as a whole: which unit is to blame nobody can say. */
+static int reject(struct cache_blob *blob)
 {
-	struct check check = { .sealer = sealer, .blob = blob, .fd = fd };
 	uint64_t rows = (blob->unit_count + ROW_UNITS - 1) / ROW_UNITS;
-	_cleanup_free_ uint8_t *buffer = malloc(LIMIT_CHUNK_BYTES);
+	char hex[DIGEST_HEX_MAX];
 
-	if (!buffer)
-		return -ENOMEM;
-	check.buffer = buffer;
+	atomic_fetch_add(&blob->seal.rejections, 1);
+	log_warning("a file's bytes do not have its digest, dropping it: "
+		    "digest=%s",
+		    digest_hex(&blob->id, hex));
 	for (uint64_t i = 0; i < rows; i++) {
-		int r = check_row(&check, (uint32_t)i);
+		struct units_row row;
+
+		if (index_units(blob->cache->index, &blob->id, blob->gen,
+				blob->unit_count, (uint32_t)i, &row) != 1)
+			continue;
+		for (uint32_t j = 0; j < row.count; j++)
+			cache_blob_drop(blob, i * ROW_UNITS + j,
+					row.units[j].length);
+	}
+	return -EBADMSG;
+}
+
+static int check_content(struct check *check)
+{
+	struct digest digest;
+
+	if (!check->hasher)
+		return 0;
+	hasher_finish(check->hasher, &digest);
+	if (digest_equal(&digest, &check->blob->id))
+		return 0;
+	return digest_is_none(&digest) ? -ENOMEM : reject(check->blob);
+}
+
+static int check_rows(struct check *check)
+{
+	struct cache_blob *blob = check->blob;
+	uint64_t rows = (blob->unit_count + ROW_UNITS - 1) / ROW_UNITS;
+
+	for (uint64_t i = 0; i < rows; i++) {
+		int r = check_row(check, (uint32_t)i);
 
 		if (r < 0)
 			return r;
 	}
-	if (check.is_wrong)
+	if (check->is_wrong)
 		return -EBADMSG;
-	return check.at == blob->blob_bytes ? 0 : -EINVAL;
+	return check->at == blob->blob_bytes ? check_content(check) : -EINVAL;
+}
+
+/* 0: every unit lies where it should and is what was put. */
+static int check_units(struct sealer *sealer, struct cache_blob *blob, int fd)
+{
+	struct check check = { .sealer = sealer, .blob = blob, .fd = fd };
+	_cleanup_free_ uint8_t *buffer = malloc(LIMIT_CHUNK_BYTES);
+	int r = buffer ? 0 : -ENOMEM;
+
+	check.buffer = buffer;
+	if (r == 0 && atomic_load(&blob->seal.is_by_content)) {
+		check.hasher = hasher_new();
+		r = check.hasher ? hasher_start(check.hasher, blob->id.type,
+						blob->blob_bytes) :
+				   -ENOMEM;
+	}
+	if (r == 0)
+		r = check_rows(&check);
+	hasher_free(check.hasher);
+	return r;
 }
 
 /* The file of the blob's name; -ESTALE: what we have open is not that. */
@@ -248,6 +304,8 @@ static void *sealer_thread(void *arg)
 			continue;
 		/* Opening it asks for what is being done. */
 		atomic_store(&blob->seal.is_queued, true);
+		if (entry.is_by_content)
+			cache_blob_expect(blob);
 		(void)blob_attach(blob, false);
 		atomic_store(&blob->seal.is_queued, false);
 		if (wants_mark(blob))
@@ -278,6 +336,7 @@ void sealer_add(struct cache_blob *blob)
 		.id = blob->id,
 		.blob_bytes = blob->blob_bytes,
 		.unit_count = blob->unit_count,
+		.is_by_content = atomic_load(&blob->seal.is_by_content),
 	};
 	pthread_cond_signal(&sealer->arrived);
 }
