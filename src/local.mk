@@ -78,6 +78,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/figures.c \
 	%D%/cli/figures.h \
 	%D%/cli/gc.c \
+	%D%/cli/hub.c \
 	%D%/cli/keygen.c \
 	%D%/cli/log.c \
 	%D%/cli/ls.c \
@@ -122,6 +123,10 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/head.c \
 	%D%/dataset/head.h \
 	%D%/dataset/locate.c \
+	%D%/dataset/hub-open.c \
+	%D%/dataset/hub.c \
+	%D%/dataset/hub.h \
+	%D%/dataset/location.c \
 	%D%/dataset/node.c \
 	%D%/dataset/node.h \
 	%D%/dataset/object-job.c \
@@ -147,6 +152,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/recent.c \
 	%D%/dataset/recent.h \
 	%D%/dataset/select.c \
+	%D%/dataset/reference.c \
+	%D%/dataset/reference.h \
 	%D%/dataset/snapshot.c \
 	%D%/dataset/snapshot.h \
 	%D%/dataset/stats.c \
@@ -296,6 +303,10 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/tree-writer.h \
 	%D%/publish/walk.c \
 	%D%/publish/walk.h \
+	%D%/source/hub-answer.c \
+	%D%/source/hub-tree.c \
+	%D%/source/hub.c \
+	%D%/source/hub.h \
 	%D%/source/mirror.c \
 	%D%/source/source.h \
 	$(NULL)

@@ -149,7 +149,7 @@ ln -s "$top_builddir/larder" "$T/bin/mount.larder"
 : > "$T/larder.conf"
 export PATH="$T/bin:$PATH:/usr/sbin:/sbin" HOME="$T/home"
 export LC_ALL=C.UTF-8 TZ=UTC
-unset ${!HF_*} ${!HUGGING*} ${!AWS_*} LARDER_CONF NOTIFY_SOCKET
+unset "${!HF_@}" "${!HUGGING@}" "${!AWS_@}" LARDER_CONF NOTIFY_SOCKET
 unset http_proxy https_proxy all_proxy no_proxy
 unset HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
 for lib_variable in ASAN UBSAN LSAN TSAN; do

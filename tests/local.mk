@@ -35,6 +35,7 @@ unit_tests = \
 	%D%/unit/test-fetch-spool \
 	%D%/unit/test-flight \
 	%D%/unit/test-head \
+	%D%/unit/test-hub \
 	%D%/unit/test-limits \
 	%D%/unit/test-log \
 	%D%/unit/test-mountinfo \
@@ -86,6 +87,7 @@ fuzz_targets = \
 	%D%/fuzz/fuzz-codec \
 	%D%/fuzz/fuzz-config \
 	%D%/fuzz/fuzz-head \
+	%D%/fuzz/fuzz-hub \
 	%D%/fuzz/fuzz-pack \
 	%D%/fuzz/fuzz-places \
 	%D%/fuzz/fuzz-recipe \
@@ -97,6 +99,7 @@ fuzz_targets = \
 %C%_fuzz_fuzz_codec_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_config_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_head_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_hub_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_pack_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_places_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_recipe_LDADD = $(FUZZ_LIBS)
@@ -130,6 +133,14 @@ dist_check_SCRIPTS += \
 	%D%/test-harmed-cache-files-are-refetched.sh \
 	%D%/test-heads-are-asked-conditionally.sh \
 	%D%/test-heads-are-judged.sh \
+	%D%/test-hub-faults-are-never-read.sh \
+	%D%/test-hub-limits-are-respected.sh \
+	%D%/test-hub-listings-are-whole.sh \
+	%D%/test-hub-locations-expire.sh \
+	%D%/test-hub-repositories-are-mounted.sh \
+	%D%/test-hub-revisions-are-frozen.sh \
+	%D%/test-hub-says-who-may-not.sh \
+	%D%/test-hub-tokens-stay-home.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
 	%D%/test-imitated-hub-satisfies-clients.sh \
 	%D%/test-index-fails-while-mounted.sh \
@@ -199,6 +210,7 @@ EXTRA_DIST += \
 	%D%/namespace.sh \
 	%D%/data \
 	%D%/fuzz/corpus \
+	%D%/hub-log.sh \
 	%D%/hub/client.mjs \
 	%D%/hub/client.py \
 	%D%/hub/faults.py \

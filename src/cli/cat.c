@@ -45,8 +45,10 @@ static int copy_file(struct cli_source *source, struct err *err)
 	_cleanup_free_ char *buffer = malloc(STEP_BYTES);
 	uint64_t offset = 0;
 	int r = buffer ? 0 : err_set(err, ENOMEM, "out of memory");
+	/* A hole is an error whatever its size. */
+	bool is_hole = source->attr.type != ENTRY_FILE;
 
-	while (r == 0 && offset < source->attr.size) {
+	while (r == 0 && (offset < source->attr.size || is_hole)) {
 		struct read_result result;
 
 		r = CLI_WAIT(source,

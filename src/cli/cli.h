@@ -67,7 +67,7 @@ struct settings {
 	bool insecure;
 	int expired; /* 0 serve, 1 refuse */
 	uint64_t timeout_ms, refresh_ms, buffer_bytes;
-	char *proxy, *ca, *cert, *cert_key;
+	char *proxy, *ca, *cert, *cert_key, *token_file;
 	struct cli_s3 s3;
 	/* of mounts */
 	bool allow_other, allow_root, noexec, nopassthrough, default_permissions, remount;
@@ -82,6 +82,7 @@ struct cli_dataset {
 	struct options options;
 	struct option_list mirrors, keys;
 	char *remote_name, *tag;
+	char *source, *token_file; /* hf://... instead of mirrors */
 	bool insecure;
 	int expired;
 	struct cli_s3 s3;
@@ -138,9 +139,14 @@ int cli_node_options(struct cli *cli, struct node_options *ret,
 /* The options of a configured or named dataset; strings live as long as cli. */
 int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 			struct dataset_options *ret, struct err *err);
-/* MIRROR#NAME[@TAG], or a configured dataset's name. */
+/* MIRROR#NAME[@TAG], hf://..., or a configured dataset's name. */
 int cli_dataset_find(struct cli *cli, const char *source,
 		     struct cli_dataset **ret, struct err *err);
+/* hf://... and a dataset that has it as source (hub.c). */
+int cli_hub_options(struct cli *cli, const struct cli_dataset *dataset,
+		    const struct hub_options **ret, struct err *err);
+int cli_hub_named(struct cli *cli, const char *source,
+		  struct cli_dataset **ret, struct err *err);
 /* Text fit to show: no user, password or query of a URL. malloc */
 char *cli_redact(const char *source);
 

@@ -110,6 +110,8 @@ static int add_dataset(struct request *request, struct cli_dataset *dataset,
 	for (size_t i = 0; i < added->options.key_count; i++)
 		guard(request, "key file", added->options.key_files[i]);
 	guard(request, "credentials", dataset->origin.s3_credentials);
+	if (added->options.hub)
+		guard(request, "token file", added->options.hub->token_file);
 	return 0;
 }
 
@@ -120,7 +122,7 @@ static size_t guards_needed(const struct cli *cli)
 	for (size_t i = 0; i < cli->datasets.count; i++) {
 		const struct cli_dataset *dataset = cli->datasets.items[i];
 
-		count += dataset->mirrors.count + dataset->keys.count +
+		count += 1 + dataset->mirrors.count + dataset->keys.count +
 			 cli->settings.keys.count;
 	}
 	return count;
@@ -399,7 +401,8 @@ static int print_fstab_option(const struct option_def *def, const char *value)
 static bool is_path_option(const char *name)
 {
 	return !strcmp(name, "cache") || !strcmp(name, "key") ||
-	       !strcmp(name, "ca") || !strcmp(name, "config");
+	       !strcmp(name, "ca") || !strcmp(name, "config") ||
+	       !strcmp(name, "token-file");
 }
 
 /* What was typed here; what the files say stays there. */
@@ -452,7 +455,7 @@ int cmd_mount(int argc, char **argv)
 		.usage = "larder mount [OPTION...] [SOURCE] MOUNTPOINT",
 		.summary =
 			"Mount a dataset, or without SOURCE every configured one. SOURCE is\n"
-			"MIRROR#NAME or the name of a configured dataset.",
+			"MIRROR#NAME, hf://ORG/NAME or the name of a configured dataset.",
 		.options = own_options,
 		.target = &own,
 		.is_mount = true,

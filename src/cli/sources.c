@@ -214,9 +214,11 @@ int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 					  dataset->expired :
 					  cli->settings.expired,
 	};
-	return ret->mirrors && ret->key_files ?
-		       0 :
-		       err_set(err, ENOMEM, "out of memory");
+	if (!ret->mirrors || !ret->key_files)
+		return err_set(err, ENOMEM, "out of memory");
+	return dataset->source ?
+		       cli_hub_options(cli, dataset, &ret->hub, err) :
+		       0;
 }
 
 static struct cli_dataset *configured(struct cli *cli, const char *name)
@@ -265,6 +267,8 @@ int cli_dataset_find(struct cli *cli, const char *source,
 	*ret = configured(cli, source);
 	if (*ret)
 		return 0;
+	if (hub_is_source(source))
+		return cli_hub_named(cli, source, ret, err);
 	if (strchr(source, '#'))
 		return dataset_named(cli, source, ret, err);
 	const char *nearest = nearest_dataset(cli, source);
@@ -274,7 +278,8 @@ int cli_dataset_find(struct cli *cli, const char *source,
 			"no dataset '%s' is configured (did you mean '%s'?)",
 			source, nearest);
 	return err_set(err, EINVAL,
-		       "'%s' is neither a configured dataset nor MIRROR#NAME",
+		       "'%s' is neither a configured dataset nor MIRROR#NAME "
+		       "nor hf://ORG/NAME",
 		       source);
 }
 
@@ -301,6 +306,9 @@ static int split_path(const char *text, char **ret_source, char **ret_path)
 {
 	const char *end = NULL;
 
+	/* A repository's id has no ':', its revisions neither. */
+	if (hub_is_source(text))
+		end = strchrnul(text + strlen("hf://"), ':');
 	for (const char *mark = strchr(text, '#'); mark && !end;
 	     mark = strchr(mark + 1, '#'))
 		end = name_end(mark + 1);
@@ -343,9 +351,14 @@ static int open_snapshot(struct cli *cli, struct cli_source *source,
 static int name_source(struct cli_source *source,
 		       const struct dataset_options *options, struct err *err)
 {
-	_cleanup_free_ char *mirror =
-		options->mirror_count ? cli_redact(options->mirrors[0]) : NULL;
+	_cleanup_free_ char *mirror = NULL;
 
+	if (options->hub) {
+		source->name = strdup(options->hub->source);
+		return source->name ? 0 : err_set(err, ENOMEM, "out of memory");
+	}
+	if (options->mirror_count)
+		mirror = cli_redact(options->mirrors[0]);
 	if (!mirror ||
 	    asprintf(&source->name, "%s#%s%s%s", mirror,
 		     options->remote_name ?: options->name,

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "cache/cache.h"
 #include "dataset/blob.h"
+#include "dataset/reference.h"
 
 #define LOG_MODULE "dataset"
 #include "base/log.h"
@@ -27,10 +28,11 @@ static void free_blob(struct object *object)
 		cache_blob_close(blob->cached);
 	object_unref((struct object *)blob->recipe);
 	recipe_page_free(blob->inlined);
+	free(blob->url);
 	free(blob);
 }
 
-static void open_cached(struct node *node, struct blob *blob)
+void blob_open_cached(struct node *node, struct blob *blob)
 {
 	struct err err = {0};
 	int r;
@@ -106,6 +108,21 @@ static void locate(const struct catalog_object *catalog,
 		};
 }
 
+int blob_new(const struct object_key *key, const struct catalog_blob *info,
+	     uint64_t chunk_count, struct blob **ret)
+{
+	struct blob *blob = calloc(1, sizeof(*blob));
+
+	if (!blob)
+		return -ENOMEM;
+	object_init(&blob->object, key, OPEN_BLOB_BYTES, free_blob);
+	blob->id = info->id;
+	blob->bytes = info->size;
+	blob->chunk_count = chunk_count;
+	*ret = blob;
+	return 0;
+}
+
 int blob_open(struct dataset *dataset, struct catalog_object *catalog,
 	      uint32_t index, struct waiter *waiter, struct blob **ret,
 	      struct blob_source *ret_source, struct err *err)
@@ -117,26 +134,23 @@ int blob_open(struct dataset *dataset, struct catalog_object *catalog,
 	int r;
 
 	catalog_get_blob(catalog->catalog, index, &info);
-	if (info.kind == BLOB_REFERENCE)
-		return err_set(err, ENOTSUP,
-			       "files by reference cannot be read by this "
-			       "version");
+	if (info.kind == BLOB_REFERENCE) {
+		*ret_source = (struct blob_source){.places = info.id};
+		return reference_open(dataset, &info, ret, err);
+	}
 	key.digest = info.id;
 	blob = (struct blob *)table_get(node->blobs, &key);
 	if (!blob) {
-		blob = calloc(1, sizeof(*blob));
-		if (!blob)
-			return -ENOMEM;
-		object_init(&blob->object, &key, OPEN_BLOB_BYTES, free_blob);
-		blob->id = info.id;
-		blob->bytes = info.size;
+		r = blob_new(&key, &info, 0, &blob);
+		if (r < 0)
+			return r;
 		r = load_chunks(dataset, catalog->catalog, &info, waiter, blob,
 				err);
 		if (r != 0) {
 			blob_unref(blob);
 			return r;
 		}
-		open_cached(node, blob);
+		blob_open_cached(node, blob);
 		table_put(node->blobs, &blob->object);
 	}
 	locate(catalog, &info, blob, ret_source);
@@ -161,6 +175,8 @@ int blob_page(struct dataset *dataset, struct blob *blob, uint64_t offset,
 	int r;
 
 	*ret_held = NULL;
+	if (blob->url && !blob->inlined)
+		return reference_page(dataset, blob, offset, ret, ret_held);
 	if (blob->inlined || blob->recipe->page) {
 		*ret = blob->inlined ? blob->inlined : blob->recipe->page;
 		return 0;

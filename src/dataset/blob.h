@@ -13,6 +13,8 @@ struct blob {
 	struct cache_blob *cached; /* NULL: no cache, or it cannot be opened */
 	struct recipe_object *recipe; /* NULL: inline */
 	struct recipe_page *inlined;
+	char *url; /* by reference: below the endpoint; else NULL */
+	atomic_uint location_generation;
 	atomic_bool is_complete; /* in the cache: nothing to fetch ahead */
 };
 
@@ -32,6 +34,11 @@ int blob_open(struct dataset *dataset, struct catalog_object *catalog,
 int blob_page(struct dataset *dataset, struct blob *blob, uint64_t offset,
 	      struct waiter *waiter, const struct recipe_page **ret,
 	      struct object **ret_held, struct err *err);
+
+/* For reference.c: without its chunks; and its file, once it is complete. */
+int blob_new(const struct object_key *key, const struct catalog_blob *info,
+	     uint64_t chunk_count, struct blob **ret);
+void blob_open_cached(struct node *node, struct blob *blob);
 
 /* Its file was lost or evicted: whoever opens it next gets a new one. */
 void blob_forget(struct node *node, struct blob *blob);

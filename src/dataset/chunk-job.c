@@ -19,12 +19,16 @@
 #include "cache/cache.h"
 #include "dataset/chunk.h"
 #include "dataset/demand.h"
+#include "dataset/hub.h"
+#include "dataset/reference.h"
 #include "source/source.h"
 
 /* One request: long enough to be worth its round trip, short enough to be
  * spread over connections. A gap costs less than another request. */
 #define RUN_BYTES_MAX (8u << 20)
 #define RUN_GAP_MAX (64u << 10)
+/* By reference blocks lie one after another: one file on several connections. */
+#define RUN_REFERENCE_MAX (4u << 20)
 /* Others overtake after 5 s without progress. */
 #define TELL_PROGRESS_MS 500u
 
@@ -92,6 +96,8 @@ void chunk_job_add(struct chunk_job *job, struct flight *flight,
 		.length = record->length,
 	};
 	chunk_verify_init(chunk);
+	if (blob->url && !job->reference)
+		job->reference = blob_ref(blob);
 	flight->length = record->length;
 	flight->dataset = job->dataset;
 	job->entry.bytes += CHUNK_COST(record->length);
@@ -102,6 +108,10 @@ static void job_free(struct chunk_job *job)
 	struct node *node = job->node;
 
 	waiter_release(&job->waiter);
+	object_unref((struct object *)job->location);
+	blob_unref(job->reference);
+	free(job->authorization);
+	free(job->request.headers);
 	free(job->body);
 	free(job);
 	node_job_end(node);
@@ -150,6 +160,11 @@ static struct chunk_job *job_split(struct chunk_job *job, uint32_t first,
 	other->mirror = job->mirror;
 	other->is_fresh = job->is_fresh;
 	other->is_uncached = job->is_uncached;
+	if (job->reference)
+		other->reference = blob_ref(job->reference);
+	if (job->location)
+		other->location =
+			(struct location *)object_ref(&job->location->object);
 	other->count = count;
 	for (uint32_t i = 0; i < count; i++) {
 		other->chunks[i] = job->chunks[first + i];
@@ -326,6 +341,7 @@ static uint32_t run_length(const struct chunk_job *job, uint32_t first)
 {
 	uint64_t start = job->chunks[first].at.place.offset;
 	uint64_t end = place_end(&job->chunks[first]);
+	uint32_t max = job->reference ? RUN_REFERENCE_MAX : RUN_BYTES_MAX;
 	uint32_t i = first + 1;
 
 	for (; i < job->count; i++) {
@@ -335,7 +351,7 @@ static uint32_t run_length(const struct chunk_job *job, uint32_t first)
 				  &job->chunks[first].at.pack) ||
 		    next->at.place.offset < end ||
 		    next->at.place.offset - end > RUN_GAP_MAX ||
-		    place_end(next) - start > RUN_BYTES_MAX)
+		    place_end(next) - start > max)
 			break;
 		end = place_end(next);
 	}
@@ -412,6 +428,7 @@ static void start_request(struct chunk_job *job)
 	job->handed = 0;
 	atomic_store(&job->pending, 1);
 	mirror_pack_path(&job->chunks[0].at.pack, job->path);
+	free(job->request.headers);
 	job->request = (struct fetch_request){
 		.origin = mirror->origin,
 		.path = job->path,
@@ -428,6 +445,8 @@ static void start_request(struct chunk_job *job)
 	};
 	tries_haste(&job->tries, job->mirror, job->request.length,
 		    &job->request);
+	if (job->reference)
+		reference_ask(job);
 	if (!chunk_request_start(job)) {
 		struct err err;
 		int r = err_set(&err, ESHUTDOWN, "larder is stopping");
@@ -496,7 +515,8 @@ static int place_once(struct chunk_job *job)
 	}
 	r = waiter_begin(&job->waiter, &err);
 	if (r == 0)
-		r = find_places(job, &class, &err);
+		r = job->reference ? reference_find(job, &class, &err) :
+				     find_places(job, &class, &err);
 	else
 		class = FETCH_SLOW;
 	r = waiter_end(job->node, &job->waiter, r, &err);
@@ -508,7 +528,8 @@ static int place_once(struct chunk_job *job)
 		job_fail(job, -ESHUTDOWN, &err);
 		return 1;
 	}
-	if ((class == FETCH_WRONG || class == FETCH_ABSENT) && !job->is_fresh)
+	if ((class == FETCH_WRONG || class == FETCH_ABSENT) && !job->is_fresh &&
+	    !job->reference)
 		forget_places(job);
 	else
 		note_failure(job, class, err.text, 0, true);
@@ -546,6 +567,22 @@ static bool drop_good(struct chunk_job *job)
 	return true;
 }
 
+static void retry_reference(struct chunk_job *job, enum fetch_class class,
+			    const char *text)
+{
+	bool is_alive;
+	struct err err;
+
+	err_set(&err, EIO, "%s", text);
+	if (reference_failed(job, &class, &err))
+		return;
+	/* What it says of one file says nothing of others. */
+	is_alive = class == FETCH_REFUSED || class == FETCH_ABSENT ||
+		   class == FETCH_WRONG;
+	note_failure(job, class, err.text, job->request.retry_after_ms,
+		     is_alive);
+}
+
 static void run_outcome(struct task *task, struct worker *worker)
 {
 	struct chunk_job *job = (struct chunk_job *)task;
@@ -576,8 +613,10 @@ static void run_outcome(struct task *task, struct worker *worker)
 			 &err);
 		return;
 	}
-	if ((class == FETCH_WRONG || class == FETCH_ABSENT) &&
-	    !job->is_uncached)
+	if (job->reference)
+		retry_reference(job, class, text);
+	else if ((class == FETCH_WRONG || class == FETCH_ABSENT) &&
+		 !job->is_uncached)
 		forget_places(job);
 	else
 		note_failure(job, class, text, job->request.retry_after_ms,

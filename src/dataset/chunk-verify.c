@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/crash.h"
 #include "base/io.h"
@@ -99,9 +100,15 @@ static int give_one(struct flight *flight, const struct flight_target *target)
 	put->flight = flight_ref(flight);
 	put->blob = blob_ref(target->blob);
 	atomic_fetch_add(&flight->puts, 1);
-	r = cache_blob_put_chunk(target->blob->cached, target->unit,
-				 target->offset, flight->plain, flight->length,
-				 &flight->key.digest, recorded, put);
+	if (target->blob->url) /* its key is made up */
+		r = cache_blob_put(target->blob->cached, target->unit,
+				   target->offset, flight->plain,
+				   flight->length, recorded, put);
+	else
+		r = cache_blob_put_chunk(target->blob->cached, target->unit,
+					 target->offset, flight->plain,
+					 flight->length, &flight->key.digest,
+					 recorded, put);
 	if (r < 0) {
 		puts_down(flight);
 		blob_unref(put->blob);
@@ -159,7 +166,6 @@ void chunk_give_late(struct flight *flight)
 /* Takes the flight's reference. */
 static void land(struct flight *flight, uint8_t *plain)
 {
-	stats_add(flight->node->stats, STAT_CHUNKS_VERIFIED, 1);
 	atomic_store(&flight->puts, 1);
 	flight->plain = plain;
 	discharge(flight, flight->length);
@@ -185,6 +191,7 @@ bool chunk_copy(struct flight *flight)
 			    plain) == 1) {
 		digest_sha256(plain, flight->length, &digest);
 		if (digest_equal(&digest, &flight->key.digest)) {
+			stats_add(node->stats, STAT_CHUNKS_VERIFIED, 1);
 			land(flight, plain);
 			return true;
 		}
@@ -214,16 +221,22 @@ static void run_verify(struct task *task, struct worker *worker)
 	uint8_t *plain = pool_get(job->node->pool, chunk->length);
 	int r = -ENOMEM;
 
-	if (plain && worker->codec)
+	if (plain && job->reference) {
+		memcpy(plain, chunk->frame, chunk->length);
+		r = 0;
+	} else if (plain && worker->codec) {
 		r = codec_open_frame(worker->codec, chunk->frame,
 				     chunk->at.place.stored_bytes, plain,
 				     chunk->length, &chunk->digest);
+	}
 	chunk->state = r < 0 ? CHUNK_BAD : CHUNK_GOOD;
 	if (r == 0) {
 		stats_add(job->node->stats, STAT_FETCHED_PLAIN_BYTES,
 			  chunk->length);
 		chunk->flight->wire_bytes = chunk->at.place.stored_bytes;
 		chunk->flight->mirror = job->mirror;
+		if (!job->reference)
+			stats_add(job->node->stats, STAT_CHUNKS_VERIFIED, 1);
 		land(chunk->flight, plain);
 		chunk->flight = NULL;
 	} else {

@@ -19,6 +19,7 @@
  *   OUTCOME: good chunks have ended; the others go back to PLACE
  */
 struct chunk_job;
+struct location;
 
 struct job_chunk {
 	struct task task; /* first: verifies the frame */
@@ -47,6 +48,9 @@ struct chunk_job {
 	struct tries tries;
 	int mirror;		    /* -1: to be chosen */
 	bool is_fresh, is_uncached; /* the second try at a mirror */
+	struct blob *reference; /* the one blob by reference, counted; or NULL */
+	struct location *location; /* of it, counted; or NULL */
+	char *authorization;
 	uint32_t progress;	    /* foreign.c: last seen, and when */
 	uint64_t progress_ms;
 

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "dataset/head.h"
+#include "dataset/hub.h"
 
 #define KEY_FILE_BYTES_MAX 4096u
 
@@ -26,6 +27,7 @@ void dataset_free(struct dataset *dataset)
 	snapshot_unref(dataset->current);
 	for (unsigned i = 0; i < dataset->mirror_count; i++)
 		origin_close(dataset->mirrors[i].origin);
+	hub_free(dataset->hub);
 	free(dataset->keys);
 	free(dataset->tag);
 	free(dataset->remote_name);
@@ -105,6 +107,8 @@ static int check_options(const struct dataset_options *options, struct err *err)
 
 	if (!options->name || !options->name[0])
 		return err_set(err, EINVAL, "a dataset needs a name");
+	if (options->hub)
+		return 0;
 	if (!dataset_name_valid(remote))
 		return err_set(err, EINVAL, "'%s' is no name of a dataset",
 			       remote);
@@ -150,6 +154,26 @@ static struct dataset *dataset_new(struct node *node,
 	return dataset;
 }
 
+/* The endpoint is its one mirror; its name says which repository it is. */
+static int open_hub(struct dataset *dataset,
+		    const struct dataset_options *options, struct err *err)
+{
+	const struct dataset_options endpoint = {
+		.mirrors = &options->hub->endpoint,
+		.mirror_count = 1,
+	};
+	int r = hub_new(options->hub, &dataset->hub, err);
+
+	if (r < 0)
+		return r;
+	free(dataset->remote_name);
+	dataset->remote_name = hub_name(&dataset->hub->repo);
+	if (!dataset->remote_name)
+		return -ENOMEM;
+	r = open_mirrors(dataset, &endpoint, err);
+	return r < 0 ? err_prefix(err, r, "HF_ENDPOINT") : 0;
+}
+
 int dataset_add(struct node *node, const struct dataset_options *options,
 		struct dataset **ret, struct err *err)
 {
@@ -162,7 +186,9 @@ int dataset_add(struct node *node, const struct dataset_options *options,
 	if (!dataset)
 		return -ENOMEM;
 	r = load_keys(dataset, options, err);
-	if (r == 0)
+	if (r == 0 && options->hub)
+		r = open_hub(dataset, options, err);
+	else if (r == 0)
 		r = open_mirrors(dataset, options, err);
 	if (r < 0) {
 		dataset_free(dataset);

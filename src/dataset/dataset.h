@@ -87,6 +87,17 @@ struct dataset_options {
 	size_t key_count;
 	bool insecure; /* accept an unsigned mirror */
 	bool refuse_expired;
+	const struct hub_options *hub; /* instead of mirrors and keys */
+};
+
+/* A repository of the Hugging Face Hub. */
+struct hub_options {
+	const char *source;	/* hf://... */
+	const char *endpoint;	/* URL */
+	const char *token;	/* NULL: token_file's */
+	const char *token_file; /* need not exist; NULL: no token */
+	bool is_offline;	/* ask nothing */
+	bool is_followed; /* look again every refresh_ms, else never */
 };
 /* Makes no request: a dataset is opened at its first use. Fails only for
  * options that can never work (no mirror, bad name, unreadable key). */
@@ -323,8 +334,8 @@ void prefetch_free(struct prefetch *prefetch);
 
 /*
  * user.* as stored, and of our own: user.larder.snapshot, .source; of files
- * also .sha256 (if known), .cached (bytes), .state (cold, partial, complete)
- * and .error (while the last read failed). list: NUL-separated names, malloc.
+ * also .sha256 (if known), .cached (bytes), .state (cold, partial, unverified,
+ * complete) and .error (while the last read failed). list: NUL-separated names, malloc.
  * -ENODATA.
  */
 int snapshot_xattr_get(struct snapshot *snapshot, uint64_t number,

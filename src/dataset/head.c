@@ -26,6 +26,7 @@
 #include "base/io.h"
 #include "cache/cache.h"
 #include "dataset/head.h"
+#include "dataset/hub.h"
 #include "dataset/objects.h"
 #include "dataset/tries.h"
 #include "source/source.h"
@@ -85,6 +86,12 @@ static uint32_t refresh_delay_ms(const struct dataset *dataset, bool is_stale)
 	       (uint32_t)(now_ns() / 1000 % (delay / 4 + 1));
 }
 
+void dataset_refresh_later(struct dataset *dataset, bool is_stale)
+{
+	timer_set(dataset->node->timers, &dataset->refresh,
+		  now_ms() + refresh_delay_ms(dataset, is_stale));
+}
+
 static void job_end(struct head_job *job, int r, const struct err *err,
 		    bool is_stale)
 {
@@ -103,13 +110,12 @@ static void job_end(struct head_job *job, int r, const struct err *err,
 	free(job->request.body);
 	free(job);
 	if (has_current)
-		timer_set(node->timers, &dataset->refresh,
-			  now_ms() + refresh_delay_ms(dataset, is_stale));
+		dataset_refresh_later(dataset, is_stale);
 	node_job_end(node);
 }
 
-static void set_state(struct dataset *dataset, enum dataset_state state,
-		      const char *reason)
+void dataset_set_state(struct dataset *dataset, enum dataset_state state,
+		       const char *reason)
 {
 	scoped_lock(&dataset->lock);
 	dataset->state = state;
@@ -145,27 +151,34 @@ static void keep_etag(struct head_job *job)
 	mirror->head_serial = job->offered.serial;
 }
 
+void dataset_adopt(struct dataset *dataset, struct snapshot *snapshot,
+		   const struct head *head)
+{
+	void (*changed)(void *arg, struct dataset *dataset);
+	void *arg;
+
+	if (!install(dataset, snapshot, head))
+		return;
+	log_info("new snapshot dataset=%s serial=%llu", dataset->name,
+		 (unsigned long long)head->serial);
+	pthread_mutex_lock(&dataset->lock);
+	changed = dataset->changed;
+	arg = dataset->changed_arg;
+	pthread_mutex_unlock(&dataset->lock);
+	if (changed)
+		changed(arg, dataset);
+}
+
 static void job_succeed(struct head_job *job)
 {
 	struct dataset *dataset = job->dataset;
-	void (*changed)(void *arg, struct dataset *dataset);
-	void *arg;
 
 	if (job->text)
 		head_cache_keep(dataset, &job->offered, job->text,
 				job->text_len);
 	keep_etag(job);
-	set_state(dataset, DATASET_OK, "");
-	if (install(dataset, job->snapshot, &job->offered)) {
-		log_info("new snapshot dataset=%s serial=%llu", dataset->name,
-			 (unsigned long long)job->offered.serial);
-		pthread_mutex_lock(&dataset->lock);
-		changed = dataset->changed;
-		arg = dataset->changed_arg;
-		pthread_mutex_unlock(&dataset->lock);
-		if (changed)
-			changed(arg, dataset);
-	}
+	dataset_set_state(dataset, DATASET_OK, "");
+	dataset_adopt(dataset, job->snapshot, &job->offered);
 	job_end(job, 0, NULL, false);
 }
 
@@ -177,7 +190,7 @@ static void job_fall_back(struct head_job *job, int r, struct err *err)
 
 	if (atomic_load(&job->node->is_closing) || !job->has_cached) {
 		err_prefix(err, r, "cannot open dataset '%s'", dataset->name);
-		set_state(dataset, DATASET_FAILED, err_text(err, r));
+		dataset_set_state(dataset, DATASET_FAILED, err_text(err, r));
 		job_end(job, r, err, true);
 		return;
 	}
@@ -193,7 +206,7 @@ static void job_fall_back(struct head_job *job, int r, struct err *err)
 			    "%s",
 			    dataset->name, err_text(err, r));
 	}
-	set_state(dataset, DATASET_STALE, err_text(err, r));
+	dataset_set_state(dataset, DATASET_STALE, err_text(err, r));
 	job_end(job, 0, NULL, true);
 }
 
@@ -465,8 +478,13 @@ static void run_catalog(struct task *task, struct worker *worker)
 
 static void job_start(struct dataset *dataset, struct flight *flight)
 {
-	struct head_job *job = calloc(1, sizeof(*job));
+	struct head_job *job;
 
+	if (dataset->hub) {
+		hub_open_start(dataset, flight);
+		return;
+	}
+	job = calloc(1, sizeof(*job));
 	if (!job) {
 		flight_finish(flight, -ENOMEM, NULL, NULL);
 		return;

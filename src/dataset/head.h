@@ -24,4 +24,13 @@ void head_cache_keep(const struct dataset *dataset, const struct head *head,
 bool head_is_trusted(const struct dataset *dataset, const void *text,
 		     const struct head *head, struct err *err, int *ret);
 
+/* For those who open a dataset in another way (hub-open.c). */
+void dataset_set_state(struct dataset *dataset, enum dataset_state state,
+		       const char *reason);
+/* The current snapshot from now on; tells the mount if that is a change. */
+void dataset_adopt(struct dataset *dataset, struct snapshot *snapshot,
+		   const struct head *head);
+/* Look again when it is time. */
+void dataset_refresh_later(struct dataset *dataset, bool is_stale);
+
 #endif

@@ -22,6 +22,7 @@
 struct chunk_job;
 struct figures;
 struct foreign;
+struct hub;
 struct pool;
 struct readaheads;
 struct recent;
@@ -52,6 +53,7 @@ struct node {
 	const uint8_t *zeros; /* LIMIT_CHUNK_BYTES that take no memory */
 	struct timer sweep;
 	_Atomic uint64_t demand_ms; /* demand.c: others were told */
+	_Atomic uint64_t hub_pause_until_ms; /* see hub.h */
 
 	pthread_mutex_t low_lock;   /* guards the list; taken before gate */
 	struct chunk_job *low_jobs; /* whose requests may be raised */
@@ -88,6 +90,7 @@ struct dataset {
 	struct node *node;
 	struct dataset *next;
 	char *name, *remote_name, *tag;
+	struct hub *hub; /* NULL: mirrors */
 	uint64_t salt; /* of its mirrors: who may share a flight */
 	struct mirror mirrors[MIRRORS_MAX];
 	unsigned mirror_count;

@@ -113,8 +113,20 @@ static void run_look(struct task *task, struct worker *worker)
 {
 	struct object_job *job = (struct object_job *)task;
 
-	if (look_on_disk(job, worker) == 0)
+	struct err err;
+
+	if (look_on_disk(job, worker) != 0)
+		return;
+	if (!job->want.dataset->hub) {
 		run_ask(task, worker);
+		return;
+	}
+	/* It was made here: nobody has another. */
+	job_finish(job,
+		   err_set(&err, EIO,
+			   "%s: the cache has lost it (mount it again)",
+			   job->want.what),
+		   &err, NULL);
 }
 
 static void request_done(struct fetch_request *request)

@@ -20,6 +20,8 @@ enum object_kind {
 	OBJECT_PLACES,
 	OBJECT_PLACES_PAGE,
 	OBJECT_BLOB,
+	OBJECT_BLOCKS,	 /* a page of a blob by reference */
+	OBJECT_LOCATION, /* where such a blob is */
 	OBJECT_HEAD,  /* flights only */
 	OBJECT_CHUNK, /* flights only */
 };

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -49,33 +50,63 @@ static void free_catalog(struct object *object)
 	free(catalog);
 }
 
+/* Takes data, which is malloc, in every case. */
+static int make_catalog(const struct object_key *key, void *data, size_t len,
+			struct catalog_object **ret, struct err *err)
+{
+	_cleanup_free_ struct catalog_object *catalog =
+		calloc(1, sizeof(*catalog));
+	int r;
+
+	if (!catalog) {
+		free(data);
+		return -ENOMEM;
+	}
+	r = catalog_open(data, len, &catalog->catalog, err);
+	if (r < 0)
+		return r;
+	object_init(&catalog->object, key,
+		    sizeof(*catalog) + catalog_memory(catalog->catalog),
+		    free_catalog);
+	*ret = steal_ptr(catalog);
+	return 0;
+}
+
 static int parse_catalog(const struct object_want *want, struct codec *codec,
 			 const uint8_t *data, size_t len, struct object **ret,
 			 bool *ret_is_wrong, struct err *err)
 {
-	_cleanup_free_ struct catalog_object *catalog =
-		calloc(1, sizeof(*catalog));
 	size_t limit =
 		want->plain_bytes ? want->plain_bytes : LIMIT_CATALOG_BYTES;
+	struct catalog_object *catalog;
 	size_t plain_len;
 	struct buf plain;
 	int r;
 
-	if (!catalog)
-		return -ENOMEM;
 	r = open_frame(want, codec, data, len, limit, &plain, ret_is_wrong,
 		       err);
 	if (r < 0)
 		return r;
 	data = buf_steal(&plain, &plain_len);
-	r = catalog_open((void *)data, plain_len, &catalog->catalog, err);
-	if (r < 0)
-		return r;
-	object_init(&catalog->object, &want->key,
-		    sizeof(*catalog) + catalog_memory(catalog->catalog),
-		    free_catalog);
-	*ret = &steal_ptr(catalog)->object;
-	return 0;
+	r = make_catalog(&want->key, (void *)data, plain_len, &catalog, err);
+	if (r == 0)
+		*ret = &catalog->object;
+	return r;
+}
+
+int catalog_object_make(const struct digest *digest, const void *data,
+			size_t len, struct catalog_object **ret)
+{
+	const struct object_key key = {
+		.kind = OBJECT_CATALOG,
+		.digest = *digest,
+	};
+	void *copy = malloc(len);
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, data, len);
+	return make_catalog(&key, copy, len, ret, NULL);
 }
 
 int catalog_object_get(struct dataset *dataset, const struct digest *digest,

@@ -76,6 +76,9 @@ int object_get(const struct object_want *want, struct waiter *waiter,
 int catalog_object_get(struct dataset *dataset, const struct digest *digest,
 		       uint64_t plain_bytes, struct waiter *waiter,
 		       struct catalog_object **ret, struct err *err);
+/* One that was made here, of plain bytes. */
+int catalog_object_make(const struct digest *digest, const void *data,
+			size_t len, struct catalog_object **ret);
 int recipe_object_get(struct dataset *dataset, const struct digest *digest,
 		      struct waiter *waiter, struct recipe_object **ret,
 		      struct err *err);

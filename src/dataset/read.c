@@ -22,6 +22,7 @@
 #include "base/io.h"
 #include "cache/cache.h"
 #include "dataset/read.h"
+#include "dataset/reference.h"
 #include "dataset/snapshot.h"
 
 #define READ_BYTES_MAX (8u << 20)
@@ -492,6 +493,8 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 			      reading->err);
 	else if (r == 1)
 		r = 0;
+	if (r == 0 && reading->blob)
+		r = reference_check(reading->blob, reading->err);
 	if (r != 0 || !reading->blob) {
 		part_release(&part);
 		return r;

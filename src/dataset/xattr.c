@@ -11,12 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cache/cache.h"
-#include "dataset/blob.h"
+#include "dataset/hub.h"
 #include "dataset/snapshot.h"
 
 #define PREFIX "user.larder."
@@ -66,7 +67,21 @@ static int count_cached(struct question *question, struct blob *blob,
 	return 0;
 }
 
-static int cached_bytes(struct question *question, uint64_t *ret)
+/* Only the whole has a digest, and that was not compared yet. */
+static bool is_unverified(struct blob *blob)
+{
+	int fd;
+
+	if (!blob->url)
+		return false;
+	if (cache_blob_sealed_fd(blob->cached, &fd) != 1)
+		return true;
+	close(fd);
+	return false;
+}
+
+static int cached_bytes(struct question *question, uint64_t *ret,
+			bool *ret_is_unverified)
 {
 	const struct catalog_entry *entry = &question->entry;
 	struct dataset *dataset = question->snapshot->dataset;
@@ -75,6 +90,7 @@ static int cached_bytes(struct question *question, uint64_t *ret)
 	int r = 0;
 
 	*ret = 0;
+	*ret_is_unverified = false;
 	if (entry->blob == CATALOG_NO_BLOB || !dataset->node->cache)
 		return 0;
 	r = blob_open(dataset, question->part.object, entry->blob,
@@ -88,6 +104,8 @@ static int cached_bytes(struct question *question, uint64_t *ret)
 				 entry->blob_offset + entry->size, ret);
 	if (*ret > entry->size)
 		*ret = entry->size;
+	if (*ret > 0)
+		*ret_is_unverified = is_unverified(blob);
 	blob_unref(blob);
 	return r;
 }
@@ -112,8 +130,9 @@ static int get_sha256(struct question *question, struct buf *ret)
 
 static int get_cached(struct question *question, struct buf *ret)
 {
+	bool is_unverified;
 	uint64_t bytes;
-	int r = cached_bytes(question, &bytes);
+	int r = cached_bytes(question, &bytes, &is_unverified);
 
 	return r != 0 ? r : buf_printf(ret, "%" PRIu64, bytes);
 }
@@ -123,6 +142,8 @@ static int get_source(struct question *question, struct buf *ret)
 	const struct dataset *dataset = question->snapshot->dataset;
 	int r = 0;
 
+	if (dataset->hub)
+		return buf_printf(ret, "%s", dataset->hub->source);
 	for (unsigned i = 0; i < dataset->mirror_count && r == 0; i++)
 		r = buf_printf(ret, "%s%s", i ? ", " : "",
 			       origin_name(dataset->mirrors[i].origin));
@@ -132,12 +153,15 @@ static int get_source(struct question *question, struct buf *ret)
 static int get_state(struct question *question, struct buf *ret)
 {
 	const char *state = "partial";
+	bool is_unverified;
 	uint64_t bytes;
-	int r = cached_bytes(question, &bytes);
+	int r = cached_bytes(question, &bytes, &is_unverified);
 
 	if (r != 0)
 		return r;
-	if (bytes == question->entry.size)
+	if (is_unverified)
+		state = "unverified";
+	else if (bytes == question->entry.size)
 		state = "complete";
 	else if (bytes == 0)
 		state = "cold";

@@ -279,6 +279,9 @@ static int run_open(struct op *op, struct err *err)
 		return -EISDIR;
 	if (attr.type == ENTRY_TOMBSTONE)
 		return err_set(err, EACCES, "this file was withdrawn");
+	/* The kernel reads no byte of an empty file: nobody would be told. */
+	if (attr.type == ENTRY_HOLE && attr.size == 0)
+		return err_set(err, EIO, "this file's bytes are not there");
 	op->file.fh = 0;
 	op->file.keep_cache = 1; /* this inode number's bytes never change */
 	op->file.noflush = 1;

@@ -29,9 +29,10 @@
 
 static int check_scheme(const char *text, struct err *err)
 {
-	if (starts_with(text, "hf://"))
-		return err_set(err, ENOTSUP,
-			       "hf:// sources are not supported yet");
+	if (hub_is_source(text))
+		return err_set(err, EINVAL,
+			       "a repository of the Hub is no mirror (write "
+			       "hf://ORG/NAME, without '#')");
 	return 0;
 }
 

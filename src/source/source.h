@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "fetch/fetch.h" /* struct origin_options */
 #include "format/digest.h"
+#include "source/hub.h"
 
 /*
  * What a kind of origin means: where things lie below it. Describes

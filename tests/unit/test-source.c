@@ -76,7 +76,7 @@ static void test_refused_names(void **state)
 	}
 	assert_int_equal(
 		source_parse("hf://a/b", &(struct source_name){0}, NULL),
-		-ENOTSUP);
+		-EINVAL);
 }
 
 static void test_paths(void **state)

@@ -98,7 +98,7 @@ static void test_refused_bases(void **state)
 	}
 	assert_int_equal(
 		url_base_parse("hf://o/n", &(struct url_base){0}, NULL),
-		-ENOTSUP);
+		-EINVAL);
 }
 
 static void test_errors_hold_no_secret(void **state)

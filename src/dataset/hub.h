@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LARDER_DATASET_HUB_H
+#define LARDER_DATASET_HUB_H
+
+#include "dataset/blob.h"
+#include "dataset/tries.h"
+#include "source/source.h"
+
+/*
+ * A dataset that is a repository of the Hugging Face Hub. Its one mirror is
+ * the endpoint; its head and catalog are made here from the Hub's listing and
+ * kept in the cache like those of a mirror, so that whoever has them asks
+ * nobody again. Its blobs are by reference.
+ */
+struct hub {
+	char *source;	      /* as typed */
+	struct hub_repo repo;
+	char *token, *token_file;
+	bool is_offline, is_followed;
+
+	pthread_mutex_t lock; /* guards all below */
+	char commit[41];      /* of the current snapshot, if known */
+	/* Catalogs that no cache took. */
+	struct object **pinned;
+	size_t pinned_count;
+};
+
+int hub_new(const struct hub_options *options, struct hub **ret,
+	    struct err *err);
+void hub_free(struct hub *hub);
+/* Under which the cache keeps the head; malloc, NULL on ENOMEM. */
+char *hub_head_key(const struct dataset *dataset);
+/* The job that ends the flight of the dataset's head. */
+void hub_open_start(struct dataset *dataset, struct flight *flight);
+/* A catalog that nobody else can give. The caller holds no reference yet. */
+void hub_pin(struct hub *hub, struct object *object);
+
+/* "Bearer ...", or NULL: no token. malloc. The file is read each time: tokens
+ * are renewed under running mounts. */
+char *hub_authorization(struct hub *hub);
+
+/*
+ * A request to the Hub itself was refused for now: nobody of this process asks
+ * before that time is over. Returns how long that is from now, in words.
+ */
+void hub_pause(struct node *node, uint32_t ms);
+/* Milliseconds left of the pause; 0: ask. */
+uint32_t hub_paused_ms(struct node *node);
+
+/* Why the Hub did not answer well. Frees nothing. */
+enum fetch_class hub_failure(struct dataset *dataset,
+			     const struct hub_repo *repo,
+			     const struct fetch_request *request,
+			     bool has_token, struct err *ret_err, int *ret);
+
+/* ---- files (location.c) */
+
+/* Where a file's bytes are, signed and for a while. */
+struct location {
+	struct object object;
+	struct origin *origin; /* NULL: the Hub itself sends them */
+	char *target;	       /* below it, escaped */
+	uint32_t generation;   /* of the blob's location */
+	int64_t expires;       /* seconds since 1970 */
+};
+/*
+ * The location that holds now. One request whoever waits, no retry: the caller
+ * goes over that. *ret_class says why it failed.
+ */
+int location_get(struct dataset *dataset, struct blob *blob,
+		 struct waiter *waiter, struct location **ret,
+		 enum fetch_class *ret_class, struct err *err);
+/* It was refused: the next location_get asks anew. */
+void location_void(struct node *node, struct blob *blob,
+		   const struct location *location);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any text as hf:// source, as header lines of the Hub, as what it says of a
+ * repository, as its listing and as a signed location.
+ */
+#include <config.h>
+
+#undef NDEBUG
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/head.h"
+#include "source/source.h"
+
+#define COMMIT "0123456789abcdef0123456789abcdef01234567"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static int check_catalog(void *arg, const struct digest *digest,
+			 const void *data, size_t len)
+{
+	struct catalog *catalog;
+	void *copy = malloc(len);
+
+	(void)arg;
+	(void)digest;
+	assert(copy);
+	memcpy(copy, data, len);
+	assert(catalog_open(copy, len, &catalog, NULL) == 0);
+	catalog_close(catalog);
+	return 0;
+}
+
+static void try_listing(const struct hub_repo *repo, const uint8_t *data,
+			size_t len)
+{
+	const struct hub_info info = {.commit = COMMIT};
+	struct hub_tree *tree = hub_tree_new(repo);
+	struct hub_totals totals;
+	struct err err = {0};
+	int r;
+
+	assert(tree);
+	r = hub_tree_add(tree, data, len, &err);
+	if (r == 0)
+		r = hub_tree_finish(tree, &info, check_catalog, NULL, &totals,
+				    &err);
+	assert(r == 0 || err.text[0]);
+	hub_tree_free(tree);
+}
+
+static void try_headers(const struct hub_repo *repo, const char *text)
+{
+	struct digest content = {.type = DIGEST_SHA256};
+	struct err err = {0};
+	char *next;
+
+	if (hub_next_page(text, repo, COMMIT, &next, &err) == 0 && next)
+		assert(strstr(next, COMMIT) && !strstr(next, "://"));
+	free(next);
+	assert(hub_rate_wait_ms(text) <= 600000);
+	assert(hub_refusal(403, text, repo, false, &err) < 0);
+	assert(hub_refusal(404, text, repo, true, &err) < 0);
+	(void)hub_resolved_check(text, COMMIT, 1, &content, &err);
+	(void)hub_location_expires(text, 1796000000);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	char *text = calloc(1, len + 1);
+	struct hub_repo repo, typed;
+	struct hub_info info;
+	struct err err = {0};
+
+	assert(text);
+	if (len > 0)
+		memcpy(text, data, len);
+	assert(hub_parse("hf://datasets/a/b", &repo, NULL) == 0);
+	if (hub_is_source(text) && hub_parse(text, &typed, &err) == 0) {
+		char *name = hub_name(&typed);
+
+		assert(name && dataset_name_valid(name));
+		free(name);
+		hub_repo_release(&typed);
+	}
+	try_headers(&repo, text);
+	if (hub_info_parse(data, len, &info, &err) == 0)
+		hub_info_release(&info);
+	try_listing(&repo, data, len);
+	hub_repo_release(&repo);
+	free(text);
+	return 0;
+}
