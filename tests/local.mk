@@ -125,6 +125,7 @@ dist_check_SCRIPTS += \
 	%D%/test-damage-is-named.sh \
 	%D%/test-dead-disk-is-read-through.sh \
 	%D%/test-directory-offsets-resume.sh \
+	%D%/test-failing-chunks-are-not-stormed.sh \
 	%D%/test-flipped-bytes-are-never-seen.sh \
 	%D%/test-foreign-cache-is-refused.sh \
 	%D%/test-fstab-mounts-every-dataset.sh \

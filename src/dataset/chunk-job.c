@@ -136,8 +136,8 @@ void chunk_job_start(struct chunk_job *job)
 
 static void job_fail(struct chunk_job *job, int r, const struct err *err)
 {
-	int class = tries_can_heal(&job->tries) ? FETCH_UNREACHABLE :
-						  FETCH_ABSENT;
+	int class =
+		tries_can_heal(&job->tries) ? FETCH_UNREACHABLE : FETCH_ABSENT;
 
 	for (uint32_t i = 0; i < job->count; i++) {
 		job->chunks[i].flight->class = class;
@@ -151,8 +151,8 @@ static void job_fail(struct chunk_job *job, int r, const struct err *err)
 static struct chunk_job *job_split(struct chunk_job *job, uint32_t first,
 				   uint32_t count)
 {
-	struct chunk_job *other = chunk_job_new(
-		job->dataset, &job->source, job->priority, count);
+	struct chunk_job *other =
+		chunk_job_new(job->dataset, &job->source, job->priority, count);
 
 	if (!other)
 		return NULL;
@@ -512,6 +512,9 @@ static int place_once(struct chunk_job *job)
 			job_fail(job, r, &err);
 			return 1;
 		}
+		/* It was wrong before, and caches have had their chance. */
+		job->is_fresh = job->is_uncached =
+			job->tries.mirrors[job->mirror].wrong > 0;
 	}
 	r = waiter_begin(&job->waiter, &err);
 	if (r == 0)

@@ -188,7 +188,8 @@ static void run_ask(struct task *task, struct worker *worker)
 	(void)worker;
 	r = tries_next(&job->tries, &job->mirror, &delay_ms, &err);
 	if (r == 0) {
-		job->is_uncached = job->want.is_fresh;
+		job->is_uncached = job->want.is_fresh ||
+				   job->tries.mirrors[job->mirror].wrong > 0;
 		start_request(job);
 		return;
 	}
