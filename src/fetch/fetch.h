@@ -21,8 +21,8 @@ struct fetcher_options {
 	uint32_t connect_timeout_ms;
 	/* No byte for so long, or under 1 KiB/s meanwhile: given up; 0: 10,000. */
 	uint32_t silence_timeout_ms;
-	/* Per origin; 0: 16. Readahead may use 7/8 of them and prefetch 1/2, so
-	 * that a demand finds one. */
+	/* Per origin, besides 64 of all; 0: 16. Readahead may use 7/8 of them
+	 * and prefetch 1/2, so that a demand finds one. */
 	uint32_t max_connections;
 	const char *proxy;   /* NULL: environment; "": none */
 	const char *ca_file; /* NULL: the system's */

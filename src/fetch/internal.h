@@ -177,9 +177,10 @@ void origin_unref(struct origin *origin);
 /* job.c */
 /* For a request of fetch/'s own that is under way already; NULL on ENOMEM. */
 struct job *job_new_running(struct fetch_request *request);
-/* The next job of an origin that may run now, made RUNNING, or NULL. Under
- * the lock. */
-struct job *origin_admit(struct origin *origin, unsigned limit);
+/* The next job of an origin that may run now, made RUNNING, or NULL;
+ * all_running counts those of all origins. Under the lock. */
+struct job *origin_admit(struct origin *origin, unsigned limit,
+			 unsigned all_running);
 /* Call done and forget the job; class and words go into the request, whose
  * other answer fields are filled already. */
 void job_finish(struct job *job, enum fetch_class class, const struct err *err);

@@ -28,6 +28,10 @@
 #define HASTE 4
 #define HASTE_MIN_MS 1000
 #define ANSWER_MS_MAX 60000
+/* Over HTTP, of all origins. Each may always have a few: servers that hang
+ * must not hold up those that do not. */
+#define ALL_CONNECTIONS_MAX 64
+#define OWN_CONNECTIONS 2
 #define HUGE_BYTES ((size_t)2 << 20)
 #define LIMIT_DEFAULT_BYTES (UINT64_C(64) << 20)
 
@@ -403,7 +407,7 @@ void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
 		files_wake(job->origin);
 }
 
-/* How many of an origin's slots a request of this priority may fill. */
+/* How many of so many slots requests of this priority may fill. */
 static unsigned slots(unsigned limit, enum fetch_priority priority)
 {
 	unsigned n = limit;
@@ -413,6 +417,15 @@ static unsigned slots(unsigned limit, enum fetch_priority priority)
 	else if (priority == FETCH_PREFETCH)
 		n = limit / 2;
 	return n > 0 ? n : 1;
+}
+
+static bool has_room(const struct origin *origin, unsigned limit,
+		     unsigned all_running, enum fetch_priority priority)
+{
+	if (origin->running >= slots(limit, priority))
+		return false;
+	return all_running < slots(ALL_CONNECTIONS_MAX, priority) ||
+	       origin->running < OWN_CONNECTIONS;
 }
 
 /*
@@ -473,14 +486,15 @@ static struct job *pick(struct origin *origin, struct list *queue,
 	return NULL;
 }
 
-struct job *origin_admit(struct origin *origin, unsigned limit)
+struct job *origin_admit(struct origin *origin, unsigned limit,
+			 unsigned all_running)
 {
 	uint64_t now = now_ms();
 
 	for (int i = 0; i < FETCH_PRIORITIES; i++) {
 		struct list *queue = &origin->queues[i];
-		bool has_slot =
-			origin->running < slots(limit, (enum fetch_priority)i);
+		bool has_slot = has_room(origin, limit, all_running,
+					 (enum fetch_priority)i);
 		struct job *job = pick(origin, queue, has_slot, now);
 
 		if (job) {

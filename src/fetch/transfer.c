@@ -123,14 +123,28 @@ static void tell_all(struct fetcher *fetcher)
 static struct job *admit(struct fetcher *fetcher)
 {
 	struct job *job = NULL;
+	unsigned running = 0;
 
 	scoped_lock(&fetcher->lock);
+	for (struct list *item = fetcher->origins.next;
+	     item != &fetcher->origins; item = item->next) {
+		struct origin *origin = list_item(item, struct origin, all);
+
+		if (!origin->url.is_local)
+			running += origin->running;
+	}
 	for (struct list *item = fetcher->origins.next;
 	     !job && item != &fetcher->origins; item = item->next) {
 		struct origin *origin = list_item(item, struct origin, all);
 
 		if (!origin->url.is_local)
-			job = origin_admit(origin, fetcher->max_connections);
+			job = origin_admit(origin, fetcher->max_connections,
+					   running);
+	}
+	/* Next time the others come first. */
+	if (job) {
+		list_remove(&job->origin->all);
+		list_add(&fetcher->origins, &job->origin->all);
 	}
 	return job;
 }

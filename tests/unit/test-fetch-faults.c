@@ -6,6 +6,7 @@
 #include <config.h>
 
 #undef NDEBUG
+#include <dirent.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -432,6 +433,65 @@ static void test_a_queue_for_a_server_that_lives(void **state)
 	}
 }
 
+static unsigned open_sockets(void)
+{
+	char path[300], text[64];
+	struct dirent *entry;
+	unsigned count = 0;
+	DIR *dir = opendir("/proc/self/fd");
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		len = readlink(path, text, sizeof(text));
+		count += len > 7 && !memcmp(text, "socket:", 7);
+	}
+	closedir(dir);
+	return count;
+}
+
+/* Five servers that hang are asked by no more than so many; the sixth is
+ * asked all the same. */
+static void test_connections_in_all(void **state)
+{
+	enum { HUNG = 5, EACH = 16, ALL = 64 };
+	static const struct fetcher_options options = {
+		.silence_timeout_ms = 60000,
+		.proxy = "",
+	};
+	static struct waiting hung[HUNG * EACH], fine;
+	struct origin *origins[HUNG];
+	unsigned before = open_sockets();
+	char url[100];
+
+	(void)state;
+	reopen(&options);
+	/* These are all there before the first is answered. */
+	origin_server_control(&server, "add=silent&path=/hung*");
+	for (int i = 0; i < HUNG; i++) {
+		snprintf(url, sizeof(url), "%s/hung%d", server.url, i);
+		assert_int_equal(origin_open(fetcher, url, &origins[i], NULL),
+				 0);
+	}
+	for (int i = 0; i < HUNG * EACH; i++) {
+		prepare(&hung[i], "file");
+		hung[i].request.origin = origins[i % HUNG];
+		start(&hung[i]);
+	}
+	prepare_range(&fine, "five", 0, 10);
+	run(&fine);
+	assert_stamps(&fine, 0, 10);
+	assert_in_range(open_sockets() - before, ALL / 2, ALL + 6);
+	for (int i = 0; i < HUNG * EACH; i++)
+		fetch_cancel(fetcher, &hung[i].request);
+	for (int i = 0; i < HUNG * EACH; i++)
+		wait_for(&hung[i]);
+	for (int i = 0; i < HUNG; i++)
+		origin_close(origins[i]);
+}
+
 /* Who is in haste is told before others, unless the server always takes long;
  * it says nothing about the server's other requests. */
 static void test_haste(void **state)
@@ -568,6 +628,7 @@ int main(void)
 		TEST(test_deadlines_are_exact),
 		TEST(test_a_queue_for_a_dead_server),
 		TEST(test_a_queue_for_a_server_that_lives),
+		TEST(test_connections_in_all),
 		TEST(test_haste),
 		TEST(test_a_pace_that_is_asked_for),
 		TEST(test_slow_is_not_silent),
