@@ -17,6 +17,7 @@ bench_cleanup() {
 	done < <(awk -v w="$work/" 'index($5, w) == 1 { print $5 }' \
 		/proc/self/mountinfo | tac)
 	[ -z "$nginx_pid" ] || kill "$nginx_pid" 2>/dev/null || true
+	[ -z "${proxy_pid-}" ] || kill "$proxy_pid" 2>/dev/null || true
 	rm -rf "$work"
 	exit $status
 }
@@ -135,4 +136,23 @@ daemon_of() {
 		tr '\0' ' ' < "$pid/cmdline" | grep -qF -- "$1" && basename "$pid" && return
 	done
 	return 1
+}
+
+# start_proxy ROUND-TRIP-MS [BYTES-PER-SECOND]: a slow link to nginx; $far_url
+# is set. The one before is ended.
+proxy_pid=
+start_proxy() {
+	[ -x "$work/delay-proxy" ] || ${CC:-cc} -O2 -pthread \
+		-o "$work/delay-proxy" "$(dirname "${BASH_SOURCE[0]}")/delay-proxy.c"
+	stop_proxy
+	rm -f "$work/proxy-port"
+	"$work/delay-proxy" "$work/proxy-port" "${url##*:}" "$@" &
+	proxy_pid=$!
+	until [ -s "$work/proxy-port" ]; do sleep 0.05; done
+	far_url=http://127.0.0.1:$(cat "$work/proxy-port")
+}
+
+stop_proxy() {
+	[ -z "$proxy_pid" ] || kill "$proxy_pid" 2> /dev/null || true
+	proxy_pid=
 }
