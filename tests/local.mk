@@ -53,6 +53,7 @@ unit_tests = \
 	%D%/unit/test-publish-shared-cut \
 	%D%/unit/test-publish-walk \
 	%D%/unit/test-readahead \
+	%D%/unit/test-readahead-traces \
 	%D%/unit/test-recipe \
 	%D%/unit/test-retry \
 	%D%/unit/test-s3 \
@@ -187,6 +188,7 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-warns-of-other-keys.sh \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \
+	%D%/test-reads-fetch-what-they-need.sh \
 	%D%/test-s3-errors-say-what-to-do.sh \
 	%D%/test-s3-mirrors-are-read.sh \
 	%D%/test-servers-without-ranges.sh \

@@ -10,6 +10,7 @@
  */
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,9 @@
 #include "cache/cache.h"
 #include "dataset/read.h"
 #include "dataset/readahead.h"
+
+#define LOG_MODULE "dataset"
+#include "base/log.h"
 
 #define SLOTS 256u
 #define SHARDS 32u
@@ -58,7 +62,7 @@ static unsigned slot_of(const struct blob *blob)
 }
 
 static bool note(struct readaheads *all, const struct blob *blob,
-		 uint64_t start, uint64_t end, uint64_t *ret_start,
+		 const struct readahead_read *read, uint64_t *ret_start,
 		 uint64_t *ret_end)
 {
 	unsigned index = slot_of(blob);
@@ -69,8 +73,7 @@ static bool note(struct readaheads *all, const struct blob *blob,
 		memset(slot, 0, sizeof(*slot));
 		slot->blob = blob->id;
 	}
-	return readahead_note(&slot->state, start, end, blob->bytes, ret_start,
-			      ret_end);
+	return readahead_note(&slot->state, read, ret_start, ret_end);
 }
 
 static void cut(struct readaheads *all, const struct blob *blob, uint64_t until,
@@ -118,8 +121,8 @@ static bool fetch_ahead(struct ahead_task *ahead,
 	if (!ahead->job)
 		ahead->job = chunk_job_new(dataset, &ahead->source,
 					   FETCH_READAHEAD, MISSING_MAX);
-	if (!ahead->job || !budget_try(node, &dataset->share, cost,
-				       FETCH_READAHEAD))
+	if (!ahead->job ||
+	    !budget_try(node, &dataset->share, cost, FETCH_READAHEAD))
 		return false;
 	flight = flight_get(node->flights, &key, &is_new);
 	if (!flight || !is_new) {
@@ -196,15 +199,28 @@ static void run_ahead(struct task *task, struct worker *worker)
 
 void readahead_after(struct dataset *dataset, struct blob *blob,
 		     const struct blob_source *source, uint64_t start,
-		     uint64_t end)
+		     uint64_t end, bool ends_file)
 {
 	struct node *node = dataset->node;
+	const struct readahead_read read = {
+		.start = start,
+		.end = end,
+		.blob_bytes = blob->bytes,
+		.ends_file = ends_file,
+		.window_max = atomic_load_explicit(&node->ahead_bytes_max,
+						   memory_order_relaxed),
+	};
 	uint64_t ahead_start, ahead_end;
 	struct ahead_task *ahead;
+	char hex[DIGEST_HEX_MAX];
 
+	log_debug("read blob=%.12s start=%" PRIu64 " end=%" PRIu64
+		  " of=%" PRIu64 " ends_file=%d",
+		  digest_hex(&blob->id, hex), start, end, blob->bytes,
+		  ends_file);
 	if (atomic_load_explicit(&blob->is_complete, memory_order_relaxed))
 		return;
-	if (!note(node->readaheads, blob, start, end, &ahead_start, &ahead_end))
+	if (!note(node->readaheads, blob, &read, &ahead_start, &ahead_end))
 		return;
 	if (blob->cached && cache_blob_complete(blob->cached)) {
 		atomic_store(&blob->is_complete, true);

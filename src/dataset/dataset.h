@@ -41,6 +41,7 @@ struct waiter {
 	bool distrusts_files;
 	int result;
 	int class; /* enum fetch_class of an object that could not be had */
+	bool is_noted; /* readahead knows of this read */
 	struct err err;
 	void *held;
 };

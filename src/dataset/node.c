@@ -21,6 +21,7 @@
 #include "dataset/node.h"
 #include "dataset/pool.h"
 #include "dataset/read.h"
+#include "dataset/readahead.h"
 #include "dataset/recent.h"
 
 #define LOG_MODULE "dataset"
@@ -65,6 +66,23 @@ struct cache *node_cache(struct node *node)
 	return node->cache;
 }
 
+/*
+ * A window of readahead is worth two seconds of what the link brings, or of
+ * what readers take: more only delays whoever comes next.
+ */
+static void judge_link(struct node *node)
+{
+	uint64_t bytes = stats_sum(node->stats, STAT_FETCHED_PLAIN_BYTES);
+	uint64_t now = bytes - node->swept_bytes;
+
+	node->swept_bytes = bytes;
+	node->peak_bytes -= node->peak_bytes / 8;
+	if (now > node->peak_bytes)
+		node->peak_bytes = now;
+	atomic_store(&node->ahead_bytes_max,
+		     readahead_window(node->peak_bytes));
+}
+
 /* Once a second: forget failures; when nothing is in flight, give idle
  * buffers back. */
 static void fire_sweep(struct timer *timer)
@@ -75,6 +93,7 @@ static void fire_sweep(struct timer *timer)
 	if (atomic_load(&node->is_closing))
 		return;
 	flights_sweep(node->flights, now_ms());
+	judge_link(node);
 	if (atomic_load(&node->jobs) == 0)
 		pool_trim(node->pool);
 	timer_set(node->timers, timer, now_ms() + SWEEP_MS);
@@ -134,6 +153,7 @@ static int make_memory(struct node *node, uint64_t buffer_bytes)
 	node->pool = pool_new(buffer_bytes / 8);
 	node->recent = recent_new(buffer_bytes / 8);
 	node->readaheads = readaheads_new();
+	atomic_init(&node->ahead_bytes_max, readahead_window(0));
 	node->stats = stats_new();
 	node->figures = figures_new();
 	node->flights = flights_new(node);

@@ -49,6 +49,8 @@ struct node {
 	struct pool *pool;
 	struct recent *recent;
 	struct readaheads *readaheads;
+	atomic_uint ahead_bytes_max; /* a window's, by the link */
+	uint64_t swept_bytes, peak_bytes; /* the sweep's: fetched a second */
 	struct stats *stats;
 	const uint8_t *zeros; /* LIMIT_CHUNK_BYTES that take no memory */
 	struct timer sweep;

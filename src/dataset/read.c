@@ -479,7 +479,7 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 {
 	struct catalog_entry entry;
 	struct part part;
-	uint64_t start, end;
+	uint64_t start, end, file_end;
 	int r = part_find(snapshot, number, reading->waiter, &part,
 			  reading->err);
 
@@ -500,7 +500,7 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 		return r;
 	}
 	start = entry.blob_offset + offset;
-	end = entry.blob_offset + entry.size;
+	end = file_end = entry.blob_offset + entry.size;
 	if (end - start > reading->asked)
 		end = start + reading->asked;
 	if (end > reading->blob->bytes) {
@@ -509,9 +509,13 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 			       "it lies outside of its blob");
 	}
 	r = take_range(reading, start, end);
-	if (r >= 0)
+	/* Told of once, not again when what it parked for has come. */
+	if (r >= 0 && !reading->waiter->is_noted)
 		readahead_after(reading->dataset, reading->blob,
-				&reading->source, start, end);
+				&reading->source, start, end,
+				end == file_end &&
+					entry.size < reading->blob->bytes);
+	reading->waiter->is_noted = true;
 	part_release(&part);
 	return r;
 }

@@ -15,7 +15,10 @@
 #define READAHEAD_WINDOW_MAX (32u << 20)
 
 struct readahead_stream {
-	uint64_t end;	 /* how far it was read */
+	uint64_t start;	 /* reads of it lie between here */
+	uint64_t end;	 /* and here */
+	uint64_t read;	 /* bytes of that */
+	uint64_t run;	 /* the last of them, without a hole */
 	uint64_t issued; /* how far was asked for */
 	uint32_t window; /* bytes of the last answer; 0: none yet */
 	uint32_t used;	 /* clock of its last read; 0: free */
@@ -26,11 +29,18 @@ struct readahead {
 	struct readahead_stream streams[READAHEAD_STREAMS];
 };
 
-/* Bytes [start, end) of a blob of blob_bytes are read. true: fetch
- * [*ret_start, *ret_end) ahead. */
-bool readahead_note(struct readahead *state, uint64_t start, uint64_t end,
-		    uint64_t blob_bytes, uint64_t *ret_start,
-		    uint64_t *ret_end);
+struct readahead_read {
+	uint64_t start, end; /* in the blob */
+	uint64_t blob_bytes;
+	bool ends_file;	     /* and the blob has more files */
+	uint32_t window_max; /* what the link is worth; at most the constant */
+};
+/* The most a window may have where so many bytes came within a second, at best
+ * of late; 0: nobody knows. */
+uint32_t readahead_window(uint64_t bytes_per_s);
+/* true: fetch [*ret_start, *ret_end) ahead. */
+bool readahead_note(struct readahead *state, const struct readahead_read *read,
+		    uint64_t *ret_start, uint64_t *ret_end);
 /* Only [start, until) of an answer that ended at `end` was asked for: the
  * rest is proposed again by a later read, in smaller steps. */
 void readahead_cut(struct readahead *state, uint64_t until, uint64_t end);

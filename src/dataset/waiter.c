@@ -278,6 +278,7 @@ int waiter_end(struct node *node, struct waiter *waiter, int r, struct err *err)
 		return r;
 	drop_holds(waiter);
 	waiter->deadline_ms = 0;
+	waiter->is_noted = false;
 	return r;
 }
 
