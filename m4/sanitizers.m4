@@ -35,3 +35,17 @@ AC_DEFUN([LARDER_FUZZING], [
   AC_SUBST([FUZZ_LDFLAGS])
   AM_CONDITIONAL([FUZZING], [test "x$enable_fuzzing" = xyes])
 ])
+
+dnl Yields at locks and conditions: src/base/noise.c.
+AC_DEFUN([LARDER_NOISE], [
+  AC_ARG_ENABLE([schedule-noise],
+    [AS_HELP_STRING([--enable-schedule-noise],
+      [threads yield at random, to be combined with sanitizers])])
+  NOISE_LDFLAGS=
+  AS_IF([test "x$enable_schedule_noise" = xyes],
+    [for name in mutex_lock mutex_unlock cond_signal cond_broadcast; do
+      NOISE_LDFLAGS="$NOISE_LDFLAGS -Wl,--wrap=pthread_$name"
+    done])
+  AC_SUBST([NOISE_LDFLAGS])
+  AM_CONDITIONAL([NOISE], [test "x$enable_schedule_noise" = xyes])
+])

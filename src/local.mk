@@ -311,6 +311,12 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/source/source.h \
 	$(NULL)
 
+if NOISE
+%C%_libcore_a_SOURCES += \
+	%D%/base/noise.c \
+	$(NULL)
+endif
+
 bin_PROGRAMS += larder
 larder_SOURCES = %D%/main.c
 larder_LDADD = $(CORE_LIBS)

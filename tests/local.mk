@@ -173,6 +173,7 @@ dist_check_SCRIPTS += \
 	%D%/test-prefetch-for-ordinary-users.sh \
 	%D%/test-prefetch-resumes.sh \
 	%D%/test-prefetch-says-why-not.sh \
+	%D%/test-processes-come-and-go.sh \
 	%D%/test-programs-read-the-mount.sh \
 	%D%/test-proxies-are-used-and-named.sh \
 	%D%/test-publish-commands.sh \
@@ -340,12 +341,29 @@ crash_tests = \
 	%D%/test-index-fails-while-mounted.sh \
 	%D%/test-killed-at-every-point.sh \
 	%D%/test-power-cut-loses-only-work.sh \
+	%D%/test-processes-come-and-go.sh \
 	$(NULL)
 
 .PHONY: check-crash
 check-crash: check-build
-	$(AM_V_at)CRASH_ROUNDS=100 POWER_CUTS=30 TEST_TIMEOUT_SCALE=10 \
+	$(AM_V_at)CRASH_ROUNDS=100 POWER_CUTS=30 COME_AND_GO=200 \
+	TEST_TIMEOUT_SCALE=10 \
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(crash_tests)'
+
+# The tests of what has threads, with random yields, in a build of their own.
+noise_tests = \
+	%D%/unit/test-cache-processes \
+	%D%/unit/test-cache-seal \
+	%D%/unit/test-cache-threads \
+	%D%/unit/test-dataset-processes \
+	%D%/unit/test-fetch-faults \
+	%D%/unit/test-flight \
+	$(NULL)
+
+.PHONY: check-noise
+check-noise:
+	$(AM_V_at)bash $(top_srcdir)/contrib/check --tests '$(noise_tests)' \
+	--enable-sanitizers=thread --enable-schedule-noise CFLAGS='-g -O1'
 
 # clang, valgrind, fuzzing, distcheck: an hour, before a release.
 .PHONY: check-all

@@ -4,6 +4,8 @@
 # Thirty-two processes open, read and close three cold files in random order
 # (CASES C-14) through a slow mirror: the bytes are right, no byte of a pack is
 # sent twice, and a waiter that is killed does not cancel it for the others.
+# Then with a limit that makes files come and go: the bytes are right. Both
+# with threads of one mount and with two processes. CROWD_ROUNDS: how often.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"
 requires fuse root nginx python3
@@ -14,17 +16,21 @@ for i in 1 2 3; do stamped write $i $size tree/$i; random_file $size tree/r$i; d
 publish_tree tree mirror crowd
 start_nginx mirror "limit_rate 500k;"
 mount_dataset "$nginx_url#crowd" mnt
+mount_dataset "$nginx_url#crowd" second
 
+# reader [DIR]
 reader() {
-	local i
+	local i dir=${1:-mnt}
 	for i in $(shuf -e 1 2 3); do
-		stamped check -b 65537 $i $size mnt/$i || return 1
-		cmp tree/r$i mnt/r$i || return 1
+		stamped check -b 65537 $i $size $dir/$i || return 1
+		cmp tree/r$i $dir/r$i || return 1
 	done
 }
 pids=()
-for i in $(seq 32); do
-	reader &
+for i in $(seq 16); do
+	reader mnt &
+	pids+=($!)
+	reader second &
 	pids+=($!)
 done
 # The first ones to ask are the first victims.
@@ -42,3 +48,24 @@ pids=()
 for i in $(seq 8); do reader & pids+=($!); done
 for pid in "${pids[@]}"; do wait "$pid"; done
 [ "$(nginx_requests packs/)" -eq 0 ] || fail "asked again"
+umount_dataset mnt
+umount_dataset second
+
+mount_dataset "$T/mirror#crowd" mnt size=5M,min-free=1
+mount_dataset "$T/mirror#crowd" second size=5M,min-free=1
+crowd() {
+	local round
+	for ((round = 0; round < ${CROWD_ROUNDS:-2}; round++)); do
+		reader "$1" || return 1
+	done
+}
+pids=()
+for i in $(seq 8); do
+	crowd mnt &
+	pids+=($!)
+	crowd second &
+	pids+=($!)
+done
+for pid in "${pids[@]}"; do
+	wait "$pid" || fail "a reader failed with a small limit"
+done

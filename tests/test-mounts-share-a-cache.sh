@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Two mounts of one cache read the same cold files at once: no byte of a pack is
-# sent twice, both are right. Then one of them is killed in the middle: the
-# other goes on and is right, and so is a new one.
+# Two mounts of one cache, a third that reads here and there, and a command read
+# the same cold files at once: no byte of a pack is sent twice, all are right.
+# Then one of them is killed in the middle: the other goes on and is right, and
+# so is a new one, which takes the dead mount's place.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"
 requires fuse root nginx python3
@@ -21,15 +22,22 @@ server_of() {
 
 mount_dataset "$nginx_url#shared" a
 mount_dataset "$nginx_url#shared" b
+mount_dataset "$nginx_url#shared" c
 compare_trees tree a &
 one=$!
 compare_trees tree b &
 two=$!
+random_reads -n 100 tree/3 c/3 &
+three=$!
+larder cat -o "cache=$T/cache,key=$T/test.key.pub" "$nginx_url#shared:4" |
+	cmp - tree/4 || fail "the command is wrong"
 wait $one || fail "the first mount is wrong"
 wait $two || fail "the second mount is wrong"
+wait $three || fail "the third mount is wrong"
 nginx_sent_once
 umount_dataset a
 umount_dataset b
+umount_dataset c
 
 rm -rf cache
 nginx_forget
@@ -47,5 +55,7 @@ wait $two || fail "the second mount is wrong after the first was killed"
 # On the dead mount, as after a crash.
 larder mount -o "cache=$T/cache,key=$T/test.key.pub" "$nginx_url#shared" a
 compare_trees tree a
+[ "$(awk -v dir="$T/a" '$5 == dir' /proc/self/mountinfo | wc -l)" -eq 1 ] ||
+	fail "the dead mount lies below the new one"
 [ "$(nginx_bytes packs/)" -le $((2 * $(bytes_of mirror/packs))) ] ||
 	fail "$(nginx_bytes packs/) bytes"

@@ -45,7 +45,7 @@ static bool parse_name(const char *directory, const char *name,
 	*ret = (struct digest){ .type = DIGEST_SHA256 };
 	if (strlen(directory) + strlen(name) != (size_t)DIGEST_BYTES * 2)
 		return false;
-	snprintf(hex, sizeof(hex), "%s%s", directory, name);
+	snprintf(hex, sizeof(hex), "%.2s%.62s", directory, name);
 	return hex_decode(hex, ret->bytes, DIGEST_BYTES) == 0;
 }
 
