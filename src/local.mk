@@ -50,6 +50,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/keeper.h \
 	%D%/cache/layout.c \
 	%D%/cache/layout.h \
+	%D%/cache/measure.c \
+	%D%/cache/measure.h \
 	%D%/cache/objects.c \
 	%D%/cache/pins.c \
 	%D%/cache/pins.h \

@@ -11,6 +11,7 @@ unit_tests = \
 	%D%/unit/test-cache-damage \
 	%D%/unit/test-cache-evict \
 	%D%/unit/test-cache-index \
+	%D%/unit/test-cache-large \
 	%D%/unit/test-cache-pins \
 	%D%/unit/test-cache-processes \
 	%D%/unit/test-cache-refuses \
@@ -328,6 +329,7 @@ full_tests = \
 	%D%/test-sizes-beyond-32-bits.sh \
 	%D%/test-tls-is-checked.sh \
 	%D%/test-tree-round-trips.sh \
+	%D%/unit/test-cache-large \
 	$(NULL)
 
 .PHONY: check-full

@@ -25,10 +25,13 @@
 #include "cache/evict.h"
 #include "cache/files.h"
 #include "cache/internal.h"
+#include "cache/measure.h"
 
 /* Leftovers go so early when space is short and nothing else can. */
 #define PRESSED_AGE_S 60
 #define FULL_SWEEP_MS 60000u
+/* Catalogs and recipes unused for a month, when no blob can go. */
+#define OLD_OBJECT_S (30 * 86400)
 /* Candidates held in memory: 8 MiB; more rounds if they do not suffice. */
 #define CANDIDATES_MAX 65536u
 /* When everything is in use: no look at the whole index per write, but four
@@ -291,8 +294,12 @@ static bool evict_gated(struct cache *cache)
 		freed = evict_candidates(cache, &candidates, excess);
 	if (freed < excess && now_ms() >= cache->evictor.next_full_sweep_ms) {
 		cache->evictor.next_full_sweep_ms = now_ms() + FULL_SWEEP_MS;
-		for (unsigned int i = 0; i < 256; i++)
+		for (unsigned int i = 0; i < 256; i++) {
 			keeper_sweep(cache, i, PRESSED_AGE_S);
+			measure_directory(cache, i);
+		}
+		freed += measure_evict_objects(cache, excess - freed,
+					       OLD_OBJECT_S);
 	}
 	atomic_store(&cache->space.is_full, false);
 	/* The next look at the total must see it. */

@@ -11,7 +11,7 @@
 #include "cache/index.h"
 
 /* Shared by index.c and index-write.c only. */
-#define INDEX_FORMAT 2u
+#define INDEX_FORMAT 3u
 /* Look-ups at the same time; more wait for one of these. */
 #define INDEX_READERS 4
 

@@ -32,6 +32,8 @@ struct batch {
 	uint32_t units_number;
 	struct units_row units;
 	uint64_t used;
+	bool has_other, other_is_dirty;
+	uint64_t other[INDEX_DIRECTORIES]; /* part of used */
 };
 
 static int units_flush(struct batch *batch)
@@ -378,6 +380,58 @@ static int apply_drop_range(struct batch *batch, struct index_op *op)
 	return 0;
 }
 
+static int other_load(struct batch *batch)
+{
+	MDB_val key = { sizeof("other") - 1, (void *)"other" }, value;
+	int rc;
+
+	if (batch->has_other)
+		return 0;
+	rc = mdb_get(batch->txn, batch->index->meta, &key, &value);
+	if (rc && rc != MDB_NOTFOUND)
+		return rc;
+	batch->has_other = true;
+	if (rc == 0 && value.mv_size == sizeof(batch->other))
+		for (unsigned int i = 0; i < INDEX_DIRECTORIES; i++)
+			batch->other[i] = load_le64(
+				(const uint8_t *)value.mv_data + (size_t)i * 8);
+	return 0;
+}
+
+static int other_store(struct batch *batch)
+{
+	uint8_t bytes[sizeof(batch->other)];
+	MDB_val key = { sizeof("other") - 1, (void *)"other" };
+	MDB_val value = { sizeof(bytes), bytes };
+
+	if (!batch->other_is_dirty)
+		return 0;
+	for (unsigned int i = 0; i < INDEX_DIRECTORIES; i++)
+		store_le64(bytes + (size_t)i * 8, batch->other[i]);
+	return mdb_put(batch->txn, batch->index->meta, &key, &value, 0);
+}
+
+static int apply_other(struct batch *batch, const struct index_op *op)
+{
+	uint64_t *other = &batch->other[op->unit % INDEX_DIRECTORIES];
+	uint64_t before, after = op->disk_bytes;
+	int rc = other_load(batch);
+
+	if (rc)
+		return rc;
+	before = *other;
+	if (op->kind == INDEX_ADD_OTHER)
+		after = op->delta < 0 && before < (uint64_t)-op->delta ?
+				0 : before + (uint64_t)op->delta;
+	if (after == before)
+		return 0;
+	*other = after;
+	batch->other_is_dirty = true;
+	batch->used = batch->used > before ? batch->used - before : 0;
+	batch->used += after;
+	return 0;
+}
+
 static int apply(struct batch *batch, struct index_op *op)
 {
 	int rc = 0;
@@ -386,13 +440,8 @@ static int apply(struct batch *batch, struct index_op *op)
 	op->is_complete = false;
 	if (op->kind == INDEX_NOTHING)
 		return 0;
-	if (op->kind == INDEX_ADD_USED) {
-		if (op->delta < 0 && batch->used < (uint64_t)-op->delta)
-			batch->used = 0;
-		else
-			batch->used += (uint64_t)op->delta;
-		return 0;
-	}
+	if (op->kind == INDEX_ADD_OTHER || op->kind == INDEX_SET_OTHER)
+		return apply_other(batch, op);
 	if (op->kind == INDEX_DROP_CHUNK)
 		return apply_drop_chunk(batch, op);
 	rc = blob_load(batch, &op->id);
@@ -412,6 +461,13 @@ static int apply(struct batch *batch, struct index_op *op)
 	case INDEX_MARK:
 	case INDEX_UNMARK:
 		return apply_mark(batch, op);
+	case INDEX_MEASURE:
+		if (batch->has_blob && batch->blob.gen == op->gen &&
+		    batch->blob.disk_bytes != op->disk_bytes) {
+			set_disk_bytes(batch, op->disk_bytes);
+			batch->blob_is_dirty = true;
+		}
+		return 0;
 	case INDEX_TOUCH:
 		if (batch->has_blob && batch->blob.gen == op->gen &&
 		    op->last_use > batch->blob.last_use) {
@@ -458,6 +514,8 @@ static int write_guarded(void *arg)
 		rc = apply(batch, &batch->ops[i]);
 	if (rc == 0)
 		rc = rows_flush(batch);
+	if (rc == 0)
+		rc = other_store(batch);
 	if (rc == 0 && batch->used != used_before)
 		rc = used_store(batch);
 	crash_point("write-applied");

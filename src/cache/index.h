@@ -50,7 +50,9 @@ int index_units(struct index *index, const struct digest *id, uint64_t gen,
 int index_chunk(struct index *index, const struct digest *chunk,
 		struct chunk_row *ret);
 uint64_t index_blob_count(struct index *index); /* 0 on errors */
-/* Bytes on disk of all blobs and objects. */
+/* Bytes on disk of all blobs and of what else lies in the directories: objects,
+ * and files that no row speaks of. */
+#define INDEX_DIRECTORIES 256u
 int index_used(struct index *index, uint64_t *ret_bytes);
 
 /*
@@ -74,7 +76,9 @@ enum index_op_kind {
 	INDEX_TOUCH,     /* last use */
 	INDEX_MARK,      /* complete, if all units are present */
 	INDEX_UNMARK,
-	INDEX_ADD_USED,  /* delta to the total, for objects */
+	INDEX_MEASURE,   /* disk_bytes of the blob, as found on the disk */
+	INDEX_ADD_OTHER, /* delta to what directory `unit` holds besides blobs */
+	INDEX_SET_OTHER, /* that is disk_bytes, as found on the disk */
 };
 
 struct index_op {

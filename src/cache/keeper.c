@@ -26,16 +26,22 @@
 #include "cache/files.h"
 #include "cache/internal.h"
 #include "cache/layout.h"
+#include "cache/measure.h"
 
 #define TICK_MS 1000u
 #define SLOW_TICKS 60u  /* last uses, idle blobs, dead readers */
 #define SWEEP_TICKS 10u /* 256 directories in 43 minutes */
 #define IDLE_S 60
+#define HURRY_MS 200u /* of each second */
+#define OBJECTS_SHARE 8 /* of the limit */
+#define OBJECTS_AGE_S 3600
 
 /* ---- leftovers */
 
-/* The type byte is not in the name: any type of that length will do. */
-static bool is_current(struct cache *cache, const char *hex, uint64_t gen)
+/* The row whose file has this name: 1, 0 none, negative errno. The type byte is
+ * not in the name: any type of that length will do. */
+static int find_row(struct cache *cache, const char *hex, uint64_t gen,
+		    struct digest *ret_id, struct blob_row *ret)
 {
 	static const uint8_t types[] = {
 		DIGEST_SHA256, DIGEST_GIT_SHA1, DIGEST_BLAKE3, DIGEST_REFERENCE,
@@ -43,17 +49,28 @@ static bool is_current(struct cache *cache, const char *hex, uint64_t gen)
 
 	for (size_t i = 0; i < sizeof(types); i++) {
 		struct digest id = { .type = types[i] };
-		struct blob_row row;
 		int r;
 
 		if (digest_size(types[i]) * 2 != strlen(hex) ||
 		    hex_decode(hex, id.bytes, strlen(hex) / 2) < 0)
 			continue;
-		r = index_blob(cache->index, &id, &row);
-		if (r < 0 || (r == 1 && row.gen == gen))
-			return true;
+		r = index_blob(cache->index, &id, ret);
+		*ret_id = id;
+		if (r < 0 || (r == 1 && ret->gen == gen))
+			return r;
 	}
-	return false;
+	return 0;
+}
+
+int keeper_row_of(struct cache *cache, const char *directory, const char *name,
+		  struct digest *ret_id, struct blob_row *ret)
+{
+	char hex[DIGEST_HEX_MAX];
+	uint64_t gen;
+
+	if (blob_name_parse(directory, name, hex, &gen) < 0)
+		return 0;
+	return find_row(cache, hex, gen, ret_id, ret);
 }
 
 static bool is_old(int dirfd, const char *name, int64_t age_s, bool is_link)
@@ -92,6 +109,8 @@ bool keeper_is_leftover(struct cache *cache, int dirfd, const char *directory,
 			const char *name, int64_t age_s)
 {
 	char hex[DIGEST_HEX_MAX];
+	struct blob_row row;
+	struct digest id;
 	uint64_t gen;
 
 	if (ends_with(name, ".new"))
@@ -99,7 +118,7 @@ bool keeper_is_leftover(struct cache *cache, int dirfd, const char *directory,
 		       !is_announcing(dirfd, name);
 	return blob_name_parse(directory, name, hex, &gen) == 0 &&
 	       is_old(dirfd, name, age_s, false) && !is_in_use(dirfd, name) &&
-	       !is_current(cache, hex, gen);
+	       find_row(cache, hex, gen, &id, &row) == 0;
 }
 
 static void sweep_entry(struct cache *cache, int dirfd, const char *directory,
@@ -171,6 +190,44 @@ static void let_go_if_asked(struct keeper *keeper)
 	keeper->idle_asked = asked;
 }
 
+/* A share of the cache for objects: when there are more, those not used lately
+ * go. Known after all directories were measured. */
+static void bound_objects(struct keeper *keeper)
+{
+	struct cache *cache = keeper->cache;
+	uint64_t most = cache->space.limits.limit_bytes / OBJECTS_SHARE;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < 256; i++)
+		sum += keeper->object_bytes[i];
+	if (sum > most)
+		measure_evict_objects(cache, sum - most / 10 * 9,
+				      OBJECTS_AGE_S);
+}
+
+static void sweep_next(struct keeper *keeper)
+{
+	unsigned int number = keeper->next_directory++ % 256;
+
+	keeper_sweep(keeper->cache, number, LEFTOVER_AGE_S);
+	keeper->object_bytes[number] =
+		measure_directory(keeper->cache, number);
+	if (atomic_fetch_add(&keeper->swept, 1) % 256 == 255)
+		bound_objects(keeper);
+}
+
+/* All of it for the first process that opens the cache: the one before it may
+ * have been killed. In steps, so that eviction has its turn. */
+static void hurry(struct keeper *keeper)
+{
+	uint64_t until_ms = now_ms() + HURRY_MS;
+
+	while (keeper->hurried > 0 && now_ms() < until_ms) {
+		keeper->hurried--;
+		sweep_next(keeper);
+	}
+}
+
 static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 {
 	struct cache *cache = keeper->cache;
@@ -183,8 +240,9 @@ static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 		return;
 	if (number % SLOW_TICKS == 0)
 		slow_tick(cache);
+	hurry(keeper);
 	if (number % SWEEP_TICKS == 0)
-		keeper_sweep(cache, keeper->next_directory++, LEFTOVER_AGE_S);
+		sweep_next(keeper);
 }
 
 static bool wait_tick(struct keeper *keeper, bool *ret_is_tick)
@@ -196,7 +254,10 @@ static bool wait_tick(struct keeper *keeper, bool *ret_is_tick)
 	scoped_lock(&keeper->lock);
 	if (!keeper->is_stopping && !keeper->is_kicked)
 		pthread_cond_timedwait(&keeper->wake, &keeper->lock, &until);
-	*ret_is_tick = !keeper->is_kicked;
+	/* However often it is kicked. */
+	*ret_is_tick = now_ms() - keeper->tick_ms >= TICK_MS;
+	if (*ret_is_tick)
+		keeper->tick_ms = now_ms();
 	keeper->is_kicked = false;
 	return !keeper->is_stopping;
 }
@@ -226,6 +287,8 @@ void keeper_init(struct keeper *keeper, struct cache *cache)
 	pthread_mutex_init(&keeper->lock, NULL);
 	cond_init_monotonic(&keeper->wake);
 	keeper->idle_asked = claims_idle_asked(&cache->claims);
+	keeper->tick_ms = now_ms();
+	keeper->hurried = gate_is_first(cache->gate_fd) ? 256 : 0;
 }
 
 void keeper_release(struct keeper *keeper)

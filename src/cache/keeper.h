@@ -20,7 +20,11 @@ struct keeper {
 	pthread_mutex_t lock; /* guards the two below */
 	pthread_cond_t wake;
 	bool is_stopping, is_kicked;
-	unsigned int next_directory; /* of blobs/, to be swept */
+	uint64_t tick_ms;            /* of the last one */
+	unsigned int next_directory; /* of blobs/ and objects/, to be swept */
+	_Atomic unsigned int swept;  /* since the start */
+	unsigned int hurried;        /* that many to come without a pause */
+	uint64_t object_bytes[256];  /* as measured here */
 	uint32_t idle_asked;         /* as last seen */
 };
 
@@ -31,6 +35,13 @@ int keeper_start(struct keeper *keeper);
 void keeper_stop(struct keeper *keeper);
 /* Evict now rather than at the next tick. */
 void keeper_kick(struct keeper *keeper);
+
+struct blob_row;
+struct digest;
+/* The row whose current file, or a segment of it, is blobs/DIRECTORY/NAME: 1, 0
+ * none, negative errno. */
+int keeper_row_of(struct cache *cache, const char *directory, const char *name,
+		  struct digest *ret_id, struct blob_row *ret);
 
 /* For tests, on the caller's thread: sweep one of the 256 directories of
  * leftovers older than age_s. */

@@ -20,6 +20,7 @@
 #include "base/io.h"
 #include "cache/files.h"
 #include "cache/internal.h"
+#include "cache/measure.h"
 
 #define PATH_MAX_OURS (DIGEST_PATH_MAX + 16)
 #define READ_STEP 65536
@@ -84,10 +85,12 @@ static int64_t disk_bytes(struct cache *cache, const char *path)
 	return (int64_t)st.st_blocks * 512;
 }
 
-static void count(struct cache *cache, int64_t delta)
+static void count(struct cache *cache, const struct digest *name,
+		  int64_t delta)
 {
 	struct record record = { .op = {
-		.kind = INDEX_ADD_USED, .delta = delta,
+		.kind = INDEX_ADD_OTHER, .delta = delta,
+		.unit = name->bytes[0],
 	} };
 
 	if (delta != 0)
@@ -98,9 +101,13 @@ int cache_object_get(struct cache *cache, enum cache_object_kind kind,
 		     const struct digest *name, struct buf *ret)
 {
 	char path[PATH_MAX_OURS];
+	int r;
 
 	object_path(kind, name, path);
-	return read_whole(cache, path, ret);
+	r = read_whole(cache, path, ret);
+	if (r == 0)
+		measure_used(cache, path);
+	return r;
 }
 
 int cache_object_put(struct cache *cache, enum cache_object_kind kind,
@@ -116,7 +123,7 @@ int cache_object_put(struct cache *cache, enum cache_object_kind kind,
 	if (r == 0)
 		r = write_whole(cache, path, data, len, FILE_WRITE_MKDIR);
 	if (r == 0)
-		count(cache, disk_bytes(cache, path) - before);
+		count(cache, name, disk_bytes(cache, path) - before);
 	else
 		atomic_fetch_add(&cache->puts_failed, 1);
 	return r;
@@ -135,7 +142,7 @@ int cache_object_drop(struct cache *cache, enum cache_object_kind kind,
 	before = disk_bytes(cache, path);
 	r = remove_tree(cache->dirfd, path);
 	if (r == 0)
-		count(cache, -before);
+		count(cache, name, -before);
 	return r;
 }
 

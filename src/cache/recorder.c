@@ -36,6 +36,8 @@
 
 /* Who waits at a gate holds a read lock on the byte this far behind it. */
 #define WAITING_OFFSET 8
+/* Who has the cache open holds a read lock here. */
+#define PRESENT_OFFSET 16
 static const struct timespec polite_pause = { .tv_nsec = 4000000 };
 
 static int gate_wait(int fd, enum gate gate, uint32_t timeout_ms)
@@ -73,6 +75,15 @@ int gate_enter(int fd, enum gate gate, uint32_t timeout_ms)
 void gate_leave(int fd, enum gate gate)
 {
 	(void)ofd_lock(fd, F_UNLCK, gate, 1);
+}
+
+bool gate_is_first(int fd)
+{
+	bool is_first = fd >= 0 && ofd_lock(fd, F_WRLCK, PRESENT_OFFSET, 1) == 0;
+
+	if (fd >= 0)
+		(void)ofd_lock(fd, F_RDLCK, PRESENT_OFFSET, 1);
+	return is_first;
 }
 
 int64_t gate_holder(int fd)

@@ -21,6 +21,8 @@ enum gate { GATE_WRITER, GATE_OPENER, GATE_EVICTOR };
 #define GATE_TIMEOUT_MS 2000
 int gate_enter(int fd, enum gate gate, uint32_t timeout_ms);
 void gate_leave(int fd, enum gate gate);
+/* Whether no other process had the cache open; from now on this one has. */
+bool gate_is_first(int fd);
 int64_t gate_holder(int fd); /* pid of the last writer */
 
 /* A change on its way to the index. */
