@@ -88,6 +88,10 @@ exec 6< mnt2/big
 larder umount -l mnt2
 cmp tree/big <&6
 exec 6< mnt/big 7< mnt/other
+larder status > said
+grep "^$T/mnt " said | grep -q "   2 files passed through$" || fail "$(cat said)"
+larder status --json > said
+grep -q '"passthrough": "on, 2 files"' said || fail "$(cat said)"
 pid=$(getfattr --only-values -n user.larder.pid mnt)
 kill -KILL "$pid"
 wait_for 20 lib_has_ended "$pid"

@@ -108,6 +108,16 @@ static void print_why(const char *indent,
 		       indent);
 }
 
+/* "   3 files passed through", of "on, 3 files" */
+static void print_passed(const char *figures)
+{
+	size_t len;
+	const char *value = mount_figure(figures, "passthrough", &len);
+
+	if (value && starts_with(value, "on, ") && value[4] != '0')
+		printf("   %.*s passed through", (int)len - 4, value + 4);
+}
+
 /* "   cache 1.8 of 3.5 TiB (412 GiB pinned)   1.2 TiB read, 96 % from disk" */
 static void print_cache(const char *figures)
 {
@@ -127,6 +137,7 @@ static void print_cache(const char *figures)
 		printf("   %s read, %u %% from disk", format_size(read, all),
 		       figure_percent(figure_number(figures, "read-cached"),
 				      read));
+	print_passed(figures);
 }
 
 /* What somebody should know of, each on a line of its own. */
