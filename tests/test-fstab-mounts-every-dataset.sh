@@ -65,8 +65,8 @@ PY
 
 ! larder status > said || fail "a failed dataset is fine: $(cat said)"
 grep -q "^$T/datasets  ok" said
-grep -q "one  *ok" said
-grep -q "down  *failed" said
+grep -q "^  one .* ok$" said
+grep -q "^  down .* failed$" said
 (larder status --json || true) | python3 -c '
 import json, sys
 status = json.load(sys.stdin)
@@ -83,4 +83,4 @@ mkdir single
 mount -t larder one single
 [ "$(cat single/file)" = one ]
 larder umount single datasets
-! larder status | grep -q "$T/" || fail "something is left"
+! larder status | grep -Eq "^$T/(datasets|single) " || fail "something is left"

@@ -108,7 +108,8 @@ void passthrough_ask(struct passthrough *passthrough,
 	if (!passthrough->opened || !(conn->capable & FUSE_CAP_PASSTHROUGH))
 		return;
 	conn->want |= FUSE_CAP_PASSTHROUGH;
-	conn->max_backing_stack_depth = STACK_DEPTH;
+	/* libfuse does not count our own layer, the kernel does */
+	conn->max_backing_stack_depth = STACK_DEPTH - 1;
 	atomic_store(&passthrough->is_asked, true);
 }
 
