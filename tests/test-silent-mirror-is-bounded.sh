@@ -28,6 +28,19 @@ for fault in silent 'stall_after&n=1000' 'trickle&n=10'; do
 	sleep 0.5
 	kill -KILL $victim
 	within 1000 wait_for 1 lib_has_ended $victim
+	# Ctrl-C: it is the signal that ends them, not their time-out.
+	python3 - <<-'PYTHON'
+		import os, signal, subprocess, time
+		def heed():
+		    signal.signal(signal.SIGINT, signal.SIG_DFL)
+		for command in ["cat", "mnt/cold3"], ["cp", "mnt/cold3", "copy"]:
+		    with open(os.devnull, "w") as null:
+		        child = subprocess.Popen(command, stdout=null, stderr=null,
+		                                 preexec_fn=heed)
+		    time.sleep(0.3)
+		    child.send_signal(signal.SIGINT)
+		    assert child.wait(4) == -signal.SIGINT, command
+	PYTHON
 	for _ in 1 2 3; do
 		within 1000 stat mnt/cold3 > /dev/null
 		within 1000 ls -l mnt > /dev/null
