@@ -86,7 +86,8 @@ static int list_append(struct option_list *list, const char *text)
 	return 0;
 }
 
-static int parse_space(const char *text, struct option_space *ret)
+static int parse_space(const struct option_def *def, const char *text,
+		       struct option_space *ret)
 {
 	struct option_space space = { 0 };
 	size_t len = strlen(text);
@@ -105,6 +106,8 @@ static int parse_space(const char *text, struct option_space *ret)
 	} else {
 		r = parse_size(text, &space.bytes);
 	}
+	if (r == 0 && space.percent == 0 && space.bytes < def->min)
+		r = -ERANGE;
 	if (r == 0)
 		*ret = space;
 	return r;
@@ -172,7 +175,7 @@ static int set_target(const struct option_slot *slot, const char *text)
 	case OPTION_LIST:
 		return list_append(target, text);
 	case OPTION_SPACE:
-		return parse_space(text, target);
+		return parse_space(slot->def, text, target);
 	case OPTION_WORDS:
 	case OPTION_HEADING:
 		break;
@@ -202,6 +205,7 @@ static int bad_value(const struct option_def *def, const char *where,
 		     const char *text, int r, struct err *err)
 {
 	const char *nearest;
+	char least[FORMAT_MAX];
 
 	if (r == -ENOMEM)
 		return err_set(err, ENOMEM, "%s: out of memory", where);
@@ -215,6 +219,10 @@ static int bad_value(const struct option_def *def, const char *where,
 			       where, text,
 			       nearest ? nearest : def->choices[0]);
 	}
+	if (r == -ERANGE && def->type == OPTION_SPACE && def->min > 0)
+		return err_set(err, ERANGE, "%s: '%s' is out of range (%s to "
+			       "100%%)", where, text,
+			       format_size(def->min, least));
 	if (r == -ERANGE)
 		return err_set(err, ERANGE, "%s: '%s' is out of range", where,
 			       text);

@@ -76,7 +76,7 @@ struct option_def {
 	const char *default_text; /* parsed like a value; NULL: zero */
 	const char *const *choices; /* NULL-terminated */
 	size_t offset;
-	uint64_t min, max; /* of numbers; max 0: none */
+	uint64_t min, max; /* of numbers; max 0: none; min of a space in bytes */
 	enum option_type type;
 	enum option_place places; /* where it may stand; 0: everywhere */
 	char letter;

@@ -105,6 +105,7 @@ static const struct option_def node_options_table[] = {
 	 .type = OPTION_SPACE,
 	 AT(size),
 	 .value = "SIZE",
+	 .min = 1 << 20, /* less holds no chunk */
 	 .help = "let the cache grow to this size or percentage of its disk "
 		 "(default: 80%)"},
 	{.name = "min-free",

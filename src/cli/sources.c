@@ -122,6 +122,15 @@ static int check_readable(const char *what, const char *path, struct err *err)
 		       strerror(errno));
 }
 
+/* None at all is one byte: 0 means the default below. */
+static uint64_t min_free_bytes(const struct cli *cli, uint64_t disk)
+{
+	uint64_t bytes = option_space_bytes(&cli->settings.min_free, disk);
+
+	return bytes == 0 && options_is_set(&cli->options, "min-free") ? 1 :
+									 bytes;
+}
+
 int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 {
 	const struct settings *settings = &cli->settings;
@@ -142,8 +151,7 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 	*ret = (struct node_options){
 		.cache_dir = dir,
 		.cache_limit_bytes = option_space_bytes(&settings->size, disk),
-		.cache_min_free_bytes =
-			option_space_bytes(&settings->min_free, disk),
+		.cache_min_free_bytes = min_free_bytes(cli, disk),
 		.buffer_bytes = settings->buffer_bytes,
 		.timeout_ms = (uint32_t)settings->timeout_ms,
 		.refresh_ms = settings->refresh_ms > UINT32_MAX ?
