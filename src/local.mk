@@ -41,6 +41,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/fault.h \
 	%D%/cache/files.c \
 	%D%/cache/files.h \
+	%D%/cache/index-choice.c \
 	%D%/cache/index-private.h \
 	%D%/cache/index-write.c \
 	%D%/cache/index.c \

@@ -150,6 +150,7 @@ dist_check_SCRIPTS += \
 	%D%/test-insertion-costs-little.sh \
 	%D%/test-killed-at-every-point.sh \
 	%D%/test-limit-holds-under-load.sh \
+	%D%/test-lost-index-is-proven-again.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
 	%D%/test-mirrors-come-and-go.sh \

@@ -171,4 +171,4 @@ verify 0
 
 # Mistakes.
 verify 2 --no-such-option
-verify 8 "$T/nowhere#d"
+verify 8 "$T/nowhere#other"

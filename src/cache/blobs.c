@@ -11,6 +11,7 @@
  */
 #include <config.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -269,7 +270,9 @@ bool blob_has_hole(struct cache_blob *blob, uint64_t offset, size_t len)
 
 bool blob_is_hole(struct cache_blob *blob, uint64_t offset, size_t len)
 {
-	return for_parts(blob, offset, len, true, check_hole, NULL) == 0;
+	int r = for_parts(blob, offset, len, false, check_hole, NULL);
+
+	return r == 0 || r == -ENOENT; /* no such segment yet */
 }
 
 uint64_t blob_disk_bytes(struct cache_blob *blob)
@@ -426,6 +429,54 @@ static int attach_announced(struct cache_blob *blob)
 	return r;
 }
 
+/* A name of the blob in its directory: its generation, and whether it is of
+ * a segment. */
+static int parse_candidate(struct cache_blob *blob, const char *directory,
+			   const char *name, uint64_t *ret_gen,
+			   uint64_t *ret_segment_bytes)
+{
+	char hex[DIGEST_HEX_MAX], wanted[DIGEST_HEX_MAX];
+
+	if (blob_name_parse(directory, name, hex, ret_gen) < 0 ||
+	    strcmp(hex, digest_hex(&blob->id, wanted)) != 0 ||
+	    *ret_gen == 0 || *ret_gen == blob->missing_gen)
+		return -ENOENT;
+	*ret_segment_bytes = strchr(strchr(name, '.') + 1, '.') ?
+				     SEGMENT_BYTES : 0;
+	return *ret_segment_bytes && blob->blob_bytes <= SEGMENT_BYTES ?
+		       -ENOENT : 0;
+}
+
+/*
+ * A file that was there before the index: what is in it may be the blob's.
+ * Several are possible; every process takes the one with the highest number.
+ */
+static int attach_candidate(struct cache_blob *blob)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	uint64_t best = 0, best_segment_bytes = 0, gen, segment_bytes;
+	char path[BLOB_PATH_MAX];
+	struct dirent *entry;
+	int fd;
+
+	if (!cache_has_index(blob->cache) ||
+	    index_old_data_s(blob->cache->index) == 0)
+		return -ENOENT;
+	blob_announcement_path(&blob->id, path);
+	path[2] = '\0';
+	fd = openat(blob->cache->blobs.dirfd, path,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	while (dir && (entry = readdir(dir))) {
+		if (parse_candidate(blob, path, entry->d_name, &gen,
+				    &segment_bytes) < 0 || gen < best)
+			continue;
+		best = gen;
+		best_segment_bytes = segment_bytes;
+	}
+	return best ? attach_existing(blob, best, best_segment_bytes) : -ENOENT;
+}
+
 static uint64_t choose_gen(void)
 {
 	uint64_t gen = 0;
@@ -525,6 +576,8 @@ int blob_attach(struct cache_blob *blob, bool may_create)
 		r = attach_by_index(blob);
 		if (r == -ENOENT)
 			r = attach_announced(blob);
+		if (r == -ENOENT)
+			r = attach_candidate(blob);
 		if (r == -ENOENT && may_create)
 			r = attach_new(blob);
 		if (r != -EEXIST && r != -EAGAIN)

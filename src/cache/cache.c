@@ -36,51 +36,6 @@ void cond_init_monotonic(pthread_cond_t *cond)
 
 /* ---- open */
 
-static int open_index_gated(struct cache *cache, const char *path,
-			    struct err *err)
-{
-	int flags = 0, r;
-
-	if (cache->is_readonly)
-		return index_open(path, INDEX_OPEN_READONLY, &cache->index,
-				  err);
-	r = gate_enter(cache->gate_fd, GATE_WRITER, GATE_TIMEOUT_MS);
-	if (r < 0)
-		flags = INDEX_OPEN_EXISTING;
-	r = index_open(path, flags, &cache->index, err);
-	if (!flags)
-		gate_leave(cache->gate_fd, GATE_WRITER);
-	return r;
-}
-
-/* Failure only means that nothing is recorded. */
-static void open_index(struct cache *cache)
-{
-	_cleanup_free_ char *path = NULL;
-	struct err err = { "" };
-	uint64_t used;
-	int r;
-
-	if (asprintf(&path, "%s/" LAYOUT_INDEX, cache->dir) < 0) {
-		path = NULL;
-		return;
-	}
-	r = cache->is_readonly ? 0 : gate_enter(cache->gate_fd, GATE_OPENER,
-						GATE_TIMEOUT_MS);
-	if (r == 0) {
-		r = open_index_gated(cache, path, &err);
-		if (!cache->is_readonly)
-			gate_leave(cache->gate_fd, GATE_OPENER);
-	} else if (r == -EAGAIN) {
-		err_set(&err, EAGAIN, "a stopped process holds it");
-	}
-	if (r < 0)
-		log_warning("going on without the index of what is cached: "
-			    "dir=%s reason=%s", cache->dir, err_text(&err, r));
-	else if (index_used(cache->index, &used) == 0)
-		atomic_store(&cache->space.used, used);
-}
-
 static int open_parts(struct cache *cache, const struct cache_options *options,
 		      struct err *err)
 {
@@ -115,7 +70,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 		return r;
 	if (!cache->is_readonly)
 		layout_ballast_make(cache->dirfd);
-	open_index(cache);
+	cache_index_open(cache);
 	r = recorder_start(&cache->recorder, cache);
 	if (r == 0)
 		r = sealer_start(&cache->sealer, cache);
@@ -163,7 +118,7 @@ void cache_close(struct cache *cache)
 	blob_table_trim(&cache->blobs, INT64_MAX);
 	recorder_stop(&cache->recorder);
 	blob_table_release(&cache->blobs);
-	index_close(cache->index);
+	cache_index_close(cache);
 	claims_close(&cache->claims);
 	if (cache->keeper.cache) {
 		evictor_release(&cache->evictor);

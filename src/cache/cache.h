@@ -146,6 +146,15 @@ void cache_blob_expect(struct cache_blob *blob);
 /* How often they differed in this process. */
 unsigned int cache_blob_rejections(struct cache_blob *blob);
 
+/*
+ * Bytes that lie at a unit's place in the blob's file although nothing is
+ * recorded of them: the index was lost, or the process that wrote them ended
+ * too soon. 1 and ret_data filled, 0. Only the unit's digest can tell whether
+ * they are the unit; if so, a put records it without writing it again.
+ */
+int cache_blob_candidate(struct cache_blob *blob, uint64_t unit,
+			 uint64_t offset, uint32_t length, void *ret_data);
+
 uint64_t cache_blob_bytes_present(struct cache_blob *blob);
 bool cache_blob_complete(struct cache_blob *blob);
 

@@ -26,7 +26,8 @@ struct index {
 	dev_t device;
 	ino_t inode;
 	char *path;
-	bool is_readonly, must_exist;
+	bool is_readonly, must_exist, has_old_data;
+	int64_t old_data_s;
 	_Atomic bool is_dead;
 	MDB_env *env;
 	MDB_txn *opening; /* while the tables are opened */

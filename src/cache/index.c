@@ -99,6 +99,36 @@ bool index_is_dead(const struct index *index)
 	return atomic_load(&index->is_dead);
 }
 
+int64_t index_old_data_s(const struct index *index)
+{
+	return index->old_data_s;
+}
+
+bool index_is_current(struct index *index)
+{
+	_cleanup_free_ char *path = NULL;
+	struct stat opened, named;
+	mdb_filehandle_t fd;
+
+	if (index_is_dead(index))
+		return false;
+	if (asprintf(&path, "%s/data.mdb", index->path) < 0) {
+		path = NULL;
+		return true;
+	}
+	if (mdb_env_get_fd(index->env, &fd) == 0 && fstat(fd, &opened) == 0 &&
+	    stat(path, &named) == 0 && named.st_ino == opened.st_ino &&
+	    named.st_dev == opened.st_dev)
+		return true;
+	if (atomic_exchange(&index->is_dead, true))
+		return false;
+	log_warning("index was taken away: dir=%s", index->path);
+	/* With what is left of it: its locks must not meet a new one's. */
+	if (!index->must_exist)
+		(void)move_aside(index, MDB_INVALID);
+	return false;
+}
+
 static void index_assert(MDB_env *env, const char *message)
 {
 	(void)env;
@@ -108,6 +138,28 @@ static void index_assert(MDB_env *env, const char *message)
 }
 
 /* ---- opening */
+
+/* Files of blobs that were there before the index are candidates. */
+static int note_old_data(struct index *index, MDB_txn *txn)
+{
+	MDB_val key = { sizeof("older") - 1, (void *)"older" }, value;
+	uint8_t since[8];
+
+	if (!index->has_old_data)
+		return 0;
+	index->old_data_s = wall_seconds();
+	store_le64(since, (uint64_t)index->old_data_s);
+	value = (MDB_val){ sizeof(since), since };
+	return mdb_put(txn, index->meta, &key, &value, 0);
+}
+
+static void find_old_data(struct index *index, MDB_txn *txn)
+{
+	MDB_val key = { sizeof("older") - 1, (void *)"older" }, value;
+
+	if (mdb_get(txn, index->meta, &key, &value) == 0 && value.mv_size == 8)
+		index->old_data_s = (int64_t)load_le64(value.mv_data);
+}
 
 static int open_tables(struct index *index, bool may_create)
 {
@@ -139,6 +191,10 @@ static int open_tables(struct index *index, bool may_create)
 		store_le32(format, INDEX_FORMAT);
 		value = (MDB_val){ sizeof(format), format };
 		rc = mdb_put(txn, index->meta, &key, &value, 0);
+		if (!rc)
+			rc = note_old_data(index, txn);
+	} else if (!rc) {
+		find_old_data(index, txn);
 	}
 	crash_point("open-tables");
 	if (!rc)
@@ -256,6 +312,7 @@ static struct index *index_new(const char *path, int flags)
 		return NULL;
 	index->path = strdup(path);
 	index->is_readonly = flags & INDEX_OPEN_READONLY;
+	index->has_old_data = flags & INDEX_OPEN_OLD_DATA;
 	index->must_exist = flags & (INDEX_OPEN_READONLY | INDEX_OPEN_EXISTING);
 	for (int i = 0; i < INDEX_READERS; i++)
 		pthread_mutex_init(&index->readers[i].lock, NULL);

@@ -23,6 +23,7 @@ struct index;
 enum index_open_flags {
 	INDEX_OPEN_READONLY = 1 << 0,
 	INDEX_OPEN_EXISTING = 1 << 1, /* neither make nor replace it */
+	INDEX_OPEN_OLD_DATA = 1 << 2, /* one that is made is younger than blobs */
 };
 
 /*
@@ -34,6 +35,12 @@ int index_open(const char *path, enum index_open_flags flags,
 	       struct index **ret, struct err *err);
 void index_close(struct index *index);
 bool index_is_dead(const struct index *index);
+/* False, and dead: what its path leads to is not this one any more, somebody
+ * has moved or removed it. Costs two look-ups of names. */
+bool index_is_current(struct index *index);
+/* Since when it is there, in seconds since 1970, if blob files were there
+ * before it; 0: there were none. */
+int64_t index_old_data_s(const struct index *index);
 
 /* 1 and the row, 0 not there, negative errno. */
 int index_blob(struct index *index, const struct digest *id,

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/vec.h"
 #include "cache/blobs.h"
 #include "cache/cache.h"
 #include "cache/claims.h"
@@ -26,7 +27,11 @@ struct cache {
 	char *dir;
 	int dirfd, gate_fd;
 	bool is_readonly;
-	struct index *index; /* NULL: going on without */
+	/* NULL: going on without. Replaced when it is lost, by the keeper; one
+	 * that was loaded stays valid. */
+	struct index *_Atomic index;
+	VEC(struct index *) old_indexes; /* the keeper's */
+	uint64_t index_retry_ms, index_pause_ms;
 	struct claims claims;
 	struct space space;
 	struct recorder recorder;
@@ -44,8 +49,16 @@ struct cache {
 
 static inline bool cache_has_index(const struct cache *cache)
 {
-	return cache->index && !index_is_dead(cache->index);
+	const struct index *index = cache->index;
+
+	return index && !index_is_dead(index);
 }
+
+/* index-choice.c */
+void cache_index_open(struct cache *cache);
+/* Another one, if that is lost. */
+void cache_index_renew(struct cache *cache);
+void cache_index_close(struct cache *cache);
 
 /* Conditions that time out by CLOCK_MONOTONIC, as now_ms() counts. */
 void cond_init_monotonic(pthread_cond_t *cond);

@@ -35,6 +35,8 @@
 #define HURRY_MS 200u /* of each second */
 #define OBJECTS_SHARE 8 /* of the limit */
 #define OBJECTS_AGE_S 3600
+/* Data of a lost index that nobody has asked for in 14 days is dropped. */
+#define CANDIDATE_AGE_S (INT64_C(14) * 86400)
 
 /* ---- leftovers */
 
@@ -105,6 +107,14 @@ static bool is_announcing(int dirfd, const char *name)
 	return is_in_use(dirfd, file);
 }
 
+/* Data from before the index: long enough to be asked for. */
+static bool holds_candidates(struct cache *cache)
+{
+	int64_t since = index_old_data_s(cache->index);
+
+	return since != 0 && wall_seconds() < since + CANDIDATE_AGE_S;
+}
+
 bool keeper_is_leftover(struct cache *cache, int dirfd, const char *directory,
 			const char *name, int64_t age_s)
 {
@@ -113,6 +123,9 @@ bool keeper_is_leftover(struct cache *cache, int dirfd, const char *directory,
 	struct digest id;
 	uint64_t gen;
 
+	/* Candidates, unless space is short: nobody may have asked yet. */
+	if (age_s >= LEFTOVER_AGE_S && holds_candidates(cache))
+		return false;
 	if (ends_with(name, ".new"))
 		return is_old(dirfd, name, age_s, true) &&
 		       !is_announcing(dirfd, name);
@@ -174,7 +187,9 @@ static void slow_tick(struct cache *cache)
 	if (cache->is_readonly || !cache_has_index(cache))
 		return;
 	if (gate_enter(cache->gate_fd, GATE_OPENER, 0) == 0) {
-		index_clear_readers(cache->index);
+		/* Not of one that was given up: locks of its may be held. */
+		if (index_is_current(cache->index))
+			index_clear_readers(cache->index);
 		gate_leave(cache->gate_fd, GATE_OPENER);
 	}
 	if (space_free_bytes(&cache->space) > cache->space.limits.min_free_bytes)
@@ -235,6 +250,8 @@ static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 	atomic_store(&cache->now_s, wall_seconds());
 	atomic_store(&cache->space.wants_eviction, false);
 	let_go_if_asked(keeper);
+	if (is_tick)
+		cache_index_renew(cache);
 	evictor_run(cache);
 	if (!is_tick)
 		return;

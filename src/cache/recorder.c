@@ -156,6 +156,8 @@ static void records_prepare(struct recorder *recorder, struct record *records,
 				disk_bytes = blob_disk_bytes(measured);
 			}
 			op->disk_bytes = disk_bytes;
+			/* The row may have been lost with its index. */
+			op->may_create |= !atomic_load(&measured->is_recorded);
 		}
 		recorder->ops[i] = *op;
 	}
@@ -186,11 +188,16 @@ static int write_index(struct recorder *recorder, size_t count,
 		       uint64_t *ret_used)
 {
 	struct cache *cache = recorder->cache;
-	int r = index_write(cache->index, recorder->ops, count, ret_used);
+	struct index *index = cache->index;
+	int r = -EIO;
 
+	/* Nobody replaces it while the gate is held: what is current now has
+	 * no lock that somebody has left behind. */
+	if (index_is_current(index))
+		r = index_write(index, recorder->ops, count, ret_used);
 	if (r == -ENOSPC && layout_ballast_drop(cache->dirfd)) {
 		log_warning("disk full, gave the ballast to the index");
-		r = index_write(cache->index, recorder->ops, count, ret_used);
+		r = index_write(index, recorder->ops, count, ret_used);
 	}
 	if (r < 0)
 		log_limited(60000, log_warning("cannot record: count=%zu "

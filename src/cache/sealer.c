@@ -244,6 +244,8 @@ static void give_up(struct cache_blob *blob)
 		.kind = INDEX_DROP_BLOB, .id = blob->id, .gen = blob->gen,
 	} };
 
+	if (atomic_load(&blob->is_stale))
+		return; /* so it has been already */
 	atomic_fetch_add(&blob->cache->blobs_lost, 1);
 	log_warning("blob file is not in its place any more, giving it up: "
 		    "gen=%016" PRIx64, blob->gen);

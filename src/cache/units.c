@@ -327,6 +327,16 @@ int cache_blob_fd(struct cache_blob *blob, uint64_t offset, int *ret_fd,
 	return 0;
 }
 
+int cache_blob_candidate(struct cache_blob *blob, uint64_t unit,
+			 uint64_t offset, uint32_t length, void *ret_data)
+{
+	if (!is_range(blob, unit, offset, length) ||
+	    atomic_load(&blob->is_cut) || blob_attach(blob, false) < 0 ||
+	    bit_test(blob->bad, unit) || blob_is_hole(blob, offset, length))
+		return 0;
+	return blob_read(blob, offset, ret_data, length) == 0;
+}
+
 /* ---- storing */
 
 /* Zeros that cost no memory: pages of a mapping that was never written. */
@@ -338,6 +348,22 @@ static const void *zeros_map(size_t len)
 	return zeros == MAP_FAILED ? NULL : zeros;
 }
 
+/* A candidate: what is proven is there already. */
+static bool holds(struct cache_blob *blob, uint64_t offset, const void *data,
+		  uint32_t length)
+{
+	uint8_t *there;
+	bool is_equal;
+
+	if (blob_is_hole(blob, offset, length))
+		return false;
+	there = malloc(length);
+	is_equal = there && blob_read(blob, offset, there, length) == 0 &&
+		   memcmp(there, data, length) == 0;
+	free(there);
+	return is_equal;
+}
+
 static int unit_write(struct cache_blob *blob, uint64_t offset,
 		      const void *data, uint32_t length, uint64_t *ret_checksum)
 {
@@ -346,6 +372,8 @@ static int unit_write(struct cache_blob *blob, uint64_t offset,
 
 	if (data) {
 		*ret_checksum = checksum_xxh3(data, length);
+		if (holds(blob, offset, data, length))
+			return 0;
 		return blob_write(blob, offset, data, length);
 	}
 	zeros = zeros_map(length);

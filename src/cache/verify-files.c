@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static DIR *open_directory(int dirfd, const char *name)
 static bool parse_name(const char *directory, const char *name,
 		       struct digest *ret)
 {
-	char hex[DIGEST_HEX_MAX + 8];
+	char hex[NAME_MAX + 8];
 
 	*ret = (struct digest){ .type = DIGEST_SHA256 };
 	if (strlen(directory) + strlen(name) != (size_t)DIGEST_BYTES * 2)

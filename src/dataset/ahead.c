@@ -130,9 +130,8 @@ static bool fetch_ahead(struct ahead_task *ahead,
 		flight_unref(flight);
 		return flight;
 	}
-	flight_add_target(flight, ahead->blob, unit, start);
 	chunk_job_add(ahead->job, flight, record, ahead->blob, &ahead->source,
-		      unit);
+		      unit, start);
 	if (ahead->job->count == MISSING_MAX)
 		start_job(ahead);
 	return true;

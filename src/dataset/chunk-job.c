@@ -82,7 +82,8 @@ struct chunk_job *chunk_job_new(struct dataset *dataset,
 
 void chunk_job_add(struct chunk_job *job, struct flight *flight,
 		   const struct recipe_record *record, struct blob *blob,
-		   const struct blob_source *source, uint64_t unit)
+		   const struct blob_source *source, uint64_t unit,
+		   uint64_t start)
 {
 	struct job_chunk *chunk = &job->chunks[job->count++];
 
@@ -91,6 +92,7 @@ void chunk_job_add(struct chunk_job *job, struct flight *flight,
 		.flight = flight,
 		.blob = blob,
 		.unit = unit,
+		.start = start,
 		.ordinal = source->first_ordinal + unit,
 		.digest = record->digest,
 		.length = record->length,
@@ -98,6 +100,7 @@ void chunk_job_add(struct chunk_job *job, struct flight *flight,
 	chunk_verify_init(chunk);
 	if (blob->url && !job->reference)
 		job->reference = blob_ref(blob);
+	flight_add_target(flight, blob, unit, start);
 	flight->length = record->length;
 	flight->dataset = job->dataset;
 	job->entry.bytes += CHUNK_COST(record->length);
@@ -203,7 +206,7 @@ static void run_copy(struct task *task, struct worker *worker)
 {
 	struct chunk_job *job = (struct chunk_job *)task;
 
-	if (!chunk_copy(job->chunks[0].flight)) {
+	if (!chunk_find(&job->chunks[0])) {
 		run_place(task, worker);
 		return;
 	}
@@ -243,7 +246,7 @@ static bool claim_chunk(struct chunk_job *job, uint32_t i)
 		chunk_present(chunk->flight);
 		return true;
 	}
-	return chunk_copy(chunk->flight);
+	return chunk_find(chunk);
 }
 
 static void run_claim(struct task *task, struct worker *worker)

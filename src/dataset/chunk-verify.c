@@ -178,23 +178,33 @@ static void land(struct flight *flight, uint8_t *plain)
 	flight_unref(flight);
 }
 
-/* Another blob of the cache may have it. true: the flight has landed. */
-bool chunk_copy(struct flight *flight)
+static bool is_chunk(const struct flight *flight, const uint8_t *plain)
 {
+	struct digest digest;
+
+	digest_sha256(plain, flight->length, &digest);
+	return digest_equal(&digest, &flight->key.digest);
+}
+
+/* It may lie in the blob's file although nobody has recorded it, or in another
+ * blob of the cache. true: the flight has landed. */
+bool chunk_find(struct job_chunk *chunk)
+{
+	struct flight *flight = chunk->flight;
 	struct node *node = flight->node;
 	uint8_t *plain = pool_get(node->pool, flight->length);
-	struct digest digest;
 
 	if (!plain)
 		return false;
-	if (cache_chunk_get(node->cache, &flight->key.digest, flight->length,
-			    plain) == 1) {
-		digest_sha256(plain, flight->length, &digest);
-		if (digest_equal(&digest, &flight->key.digest)) {
-			stats_add(node->stats, STAT_CHUNKS_VERIFIED, 1);
-			land(flight, plain);
-			return true;
-		}
+	if ((cache_blob_candidate(chunk->blob->cached, chunk->unit,
+				  chunk->start, flight->length, plain) == 1 &&
+	     is_chunk(flight, plain)) ||
+	    (cache_chunk_get(node->cache, &flight->key.digest, flight->length,
+			     plain) == 1 &&
+	     is_chunk(flight, plain))) {
+		stats_add(node->stats, STAT_CHUNKS_VERIFIED, 1);
+		land(flight, plain);
+		return true;
 	}
 	pool_put(node->pool, plain, flight->length);
 	return false;

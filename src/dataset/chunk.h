@@ -27,6 +27,7 @@ struct job_chunk {
 	struct flight *flight; /* counted until it has ended */
 	struct blob *blob;     /* as long as the flight, whose target it is */
 	uint64_t unit;	       /* in the blob */
+	uint64_t start;	       /* of its bytes there */
 	uint64_t ordinal;      /* in the places */
 	struct digest digest;
 	uint32_t length;
@@ -77,7 +78,8 @@ struct chunk_job *chunk_job_new(struct dataset *dataset,
  * blobs of a job may differ, their list of places not. */
 void chunk_job_add(struct chunk_job *job, struct flight *flight,
 		   const struct recipe_record *record, struct blob *blob,
-		   const struct blob_source *source, uint64_t unit);
+		   const struct blob_source *source, uint64_t unit,
+		   uint64_t start);
 /* Demand: charges the budget, or waits for it. Readahead: the caller has
  * charged CHUNK_COST of each chunk. The job frees itself at its end, or at once
  * if it has no chunks. */
@@ -96,7 +98,7 @@ void chunk_verify_init(struct job_chunk *chunk);
 void chunk_job_settle(struct chunk_job *job); /* one of pending has ended */
 void chunk_fail(struct flight *flight, int r, const struct err *err);
 void chunk_present(struct flight *flight);
-bool chunk_copy(struct flight *flight);
+bool chunk_find(struct job_chunk *chunk);
 /* Give what came to targets that were added since. */
 void chunk_give_late(struct flight *flight);
 

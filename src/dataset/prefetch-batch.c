@@ -402,10 +402,9 @@ static int add_item(struct batch *batch, struct flight *flight, bool is_new,
 	const struct recipe_record *record = chunk->record;
 
 	if (is_new) {
-		flight_add_target(flight, chunk->blob, chunk->unit,
-				  chunk->start);
 		chunk_job_add(batch->job, flight_ref(flight), record,
-			      chunk->blob, chunk->source, chunk->unit);
+			      chunk->blob, chunk->source, chunk->unit,
+			      chunk->start);
 	} else if (flight_add_target(flight, chunk->blob, chunk->unit,
 				     chunk->start) &&
 		   flight_state(flight) == FLIGHT_DONE) {

@@ -332,9 +332,9 @@ static int take_cached(struct reading *reading, const struct wanted *wanted)
 static int take_new(struct reading *reading, const struct wanted *wanted,
 		    struct flight *flight)
 {
-	flight_add_target(flight, reading->blob, wanted->unit, wanted->start);
 	chunk_job_add(reading->job, flight_ref(flight), wanted->record,
-		      reading->blob, &reading->source, wanted->unit);
+		      reading->blob, &reading->source, wanted->unit,
+		      wanted->start);
 	reading->is_waiting = true;
 	reading->is_full = reading->job->count == MISSING_MAX;
 	return waiter_hold(reading->waiter, flight);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lost, damaged or failing index costs what was recorded, nothing else. */
+/* A lost, damaged or failing index costs what was recorded, nothing else, and
+ * is replaced while the process runs. */
 #include <config.h>
 
 #undef NDEBUG
@@ -142,15 +143,25 @@ static void test_fails_while_running(void **state)
 	assert_int_equal(env_put(other, 2, 0, &recorded), 0);
 	assert_int_equal(env_check(other, 2, 0), 1);
 	env_wait(&recorded, 2);
-	assert_false(env_blob_file(dir, 2, path, sizeof(path)));
 	assert_int_equal(cache_blob_bytes_present(other), UNIT);
 	cache_usage(cache, &usage);
-	assert_false(usage.records);
+	if (!usage.records) /* it was not either when the blob was made */
+		assert_false(env_blob_file(dir, 2, path, sizeof(path)));
 	assert_int_equal(kept_aside(dir), 1);
+	/* Soon there is a new one, and what is stored from then on is in it. */
+	for (int i = 0; i < 4000 && !usage.records; i++) {
+		usleep(5000);
+		cache_usage(cache, &usage);
+	}
+	assert_true(usage.records);
+	assert_int_equal(env_put(blob, 1, 2, &recorded), 0);
+	env_wait(&recorded, 3);
+	assert_int_equal(env_check(blob, 1, 0), 1);
+	assert_int_equal(env_check(other, 2, 0), 1);
 	cache_blob_close(blob);
 	cache_blob_close(other);
 	cache_close(cache);
-	assert_int_equal(present(dir), 0);
+	assert_in_range(present(dir), 1, 2);
 	fill(dir);
 	assert_int_equal(present(dir), UNITS);
 	env_remove(dir);

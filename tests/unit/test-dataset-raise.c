@@ -28,7 +28,8 @@ static struct origin_server server;
 
 static void prefetch(struct dataset *dataset, struct blob *blob,
 		     const struct blob_source *source,
-		     const struct recipe_record *record, uint64_t unit)
+		     const struct recipe_record *record, uint64_t unit,
+		     uint64_t start)
 {
 	struct object_key key = chunk_key(dataset, &record->digest);
 	struct chunk_job *job =
@@ -40,7 +41,7 @@ static void prefetch(struct dataset *dataset, struct blob *blob,
 	assert_true(job && flight && is_new);
 	assert_true(budget_try(dataset->node, &dataset->share,
 			       CHUNK_COST(record->length), FETCH_PREFETCH));
-	chunk_job_add(job, flight, record, blob, source, unit);
+	chunk_job_add(job, flight, record, blob, source, unit, start);
 	chunk_job_start(job);
 }
 
@@ -83,7 +84,7 @@ static uint64_t prefetch_all(struct dataset *dataset, struct snapshot *snapshot,
 	assert_true(page->count > 4 * (QUEUED + 10));
 	for (uint32_t i = 10; i < 10 + QUEUED; i++)
 		prefetch(dataset, blob, &source, &page->records[4 * i],
-			 page->first_chunk + 4 * i);
+			 page->first_chunk + 4 * i, page->starts[4 * i]);
 	last = page->starts[4 * (9 + QUEUED)] - entry.blob_offset;
 	object_unref(held);
 	blob_unref(blob);
