@@ -24,7 +24,7 @@ done
 worst=0
 sample() {
 	local now
-	while [ ! -e done ]; do
+	while [ ! -e over ]; do
 		now=$(du -s --block-size=1 cache/blobs 2> /dev/null | cut -f1) || true
 		[ "${now:-0}" -le "$worst" ] || { worst=$now; echo "$worst" > worst; }
 		sleep 0.2
@@ -49,7 +49,7 @@ done
 for pid in "${pids[@]}"; do
 	wait "$pid" || fail "a reader failed"
 done
-touch done
+touch over
 wait $sampler
 bound=$((most + most / 4 + (8 << 20)))
 [ "$(cat worst)" -le $bound ] || fail "$(cat worst) bytes on disk, limit $most"
