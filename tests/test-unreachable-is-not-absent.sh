@@ -32,8 +32,10 @@ for fault in 'status&n=503' 'status&n=401' 'status&n=404' silent close garbage; 
 	httpd_control "clear&add=$fault"
 	check_faulty "$httpd_url" "$fault"
 done
+# The last good head is the dataset's, whatever the mirror is called.
+check_faulty http://no-such-host.invalid 'unknown name'
 expect_fail 'no-such-host.invalid: name of the host not found' larder mount \
-	-o "cache=$T/cache,key=$T/test.key.pub,timeout=4s" \
+	-o "cache=$T/empty,key=$T/test.key.pub,timeout=4s" \
 	http://no-such-host.invalid#faults mnt
 
 # It recovers by itself.
