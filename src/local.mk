@@ -260,6 +260,10 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/xattr.c \
 	%D%/publish/blob.c \
 	%D%/publish/blob.h \
+	%D%/publish/bucket-call.h \
+	%D%/publish/bucket-upload.c \
+	%D%/publish/bucket.c \
+	%D%/publish/bucket.h \
 	%D%/publish/check.c \
 	%D%/publish/chunk-index.c \
 	%D%/publish/chunk-index.h \
@@ -273,6 +277,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/inventory.h \
 	%D%/publish/lease.c \
 	%D%/publish/lease.h \
+	%D%/publish/mirror-bucket.c \
+	%D%/publish/mirror-directory.c \
 	%D%/publish/mirror-store.c \
 	%D%/publish/mirror-store.h \
 	%D%/publish/open-below.c \
@@ -311,6 +317,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/source/hub.c \
 	%D%/source/hub.h \
 	%D%/source/mirror.c \
+	%D%/source/s3-answers.c \
+	%D%/source/s3-queries.c \
 	%D%/source/source.h \
 	$(NULL)
 

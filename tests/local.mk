@@ -58,6 +58,7 @@ unit_tests = \
 	%D%/unit/test-recipe \
 	%D%/unit/test-retry \
 	%D%/unit/test-s3 \
+	%D%/unit/test-s3-answers \
 	%D%/unit/test-select \
 	%D%/unit/test-source \
 	%D%/unit/test-text \
@@ -93,6 +94,7 @@ fuzz_targets = \
 	%D%/fuzz/fuzz-pack \
 	%D%/fuzz/fuzz-places \
 	%D%/fuzz/fuzz-recipe \
+	%D%/fuzz/fuzz-s3 \
 	%D%/fuzz/fuzz-source \
 	$(NULL)
 
@@ -105,6 +107,7 @@ fuzz_targets = \
 %C%_fuzz_fuzz_pack_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_places_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_recipe_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_s3_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_source_LDADD = $(FUZZ_LIBS)
 
 dist_check_SCRIPTS += \
@@ -188,6 +191,8 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-sparse-and-large.sh \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-publish-takes-turns.sh \
+	%D%/test-publish-to-a-bucket-resumes.sh \
+	%D%/test-publish-to-a-bucket.sh \
 	%D%/test-publish-warns-of-other-keys.sh \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \

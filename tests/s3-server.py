@@ -10,17 +10,19 @@ only, and refused as S3 refuses it. Clients that sign wrongly cannot pass.
   --public BUCKET           readable without a signature; may be repeated
   --region NAME             the region of all buckets
   --load BUCKET=DIR         a bucket with the files below DIR; may be repeated
+  --page NUMBER             list no more at a time
   --port-file, --log FILE   where the port and a line per request go
 
-GET /-control?status=503&code=SlowDown&times=2&match=TEXT makes the next
-requests that have TEXT in their line fail so; times=0 clears. skew=SECONDS
-moves the server's clock.
+GET /-control?status=503&code=SlowDown&times=2&match=PATTERN&skip=1 makes
+requests whose "METHOD URI" matches fail so, the first of them excepted; times=0
+clears. skew=SECONDS moves the server's clock.
 """
 import argparse
 import datetime
 import hashlib
 import hmac
 import os
+import re
 import sys
 import threading
 import urllib.parse
@@ -71,9 +73,9 @@ class Checked:
         for text in options.keys:
             ident, secret, *token = text.split(":", 2)
             self.keys[ident] = (secret, token[0] if token else None)
-        self.region, self.skew = options.region, 0
+        self.region, self.skew, self.page = options.region, 0, options.page
         self.fault, self.lock = None, threading.Lock()
-        self.log = open(options.log, "w", buffering=1)  # pylint: disable=R1732
+        self.log = open(options.log, "a", buffering=1)  # pylint: disable=R1732
 
     def request_hash(self, environ):
         """Of the body, which is read and put back."""
@@ -169,13 +171,17 @@ class Checked:
             if "skew" in fields:
                 self.skew = int(fields["skew"])
             if "times" in fields:
-                self.fault = fields | {"left": int(fields["times"])}
+                self.fault = fields | {"left": int(fields["times"]),
+                                       "skip": int(fields.get("skip", 0))}
 
     def fail_on_demand(self, line):
         with self.lock:
             fault = self.fault
             if not fault or fault["left"] <= 0 or \
-               fault.get("match", "") not in line:
+               not re.search(fault.get("match", ""), line):
+                return
+            fault["skip"] -= 1
+            if fault["skip"] >= 0:
                 return
             fault["left"] -= 1
         raise Refused(int(fault["status"]), fault["code"])
@@ -196,6 +202,9 @@ class Checked:
         try:
             self.fail_on_demand(line)
             who = self.check(environ, path, query)
+            if self.page and re.search("list-type=2|uploads=$", query):
+                environ["QUERY_STRING"] += \
+                    f"&max-keys={self.page}&max-uploads={self.page}"
             answer = self.app(environ, start)
         except Refused as refused:
             body = (f"<?xml version=\"1.0\"?>\n<Error><Code>{refused.code}"
@@ -238,6 +247,7 @@ def main():
     for name in "--keys", "--public", "--load":
         parser.add_argument(name, action="append", default=[])
     parser.add_argument("--region", default="us-east-1")
+    parser.add_argument("--page", type=int, default=0)
     parser.add_argument("--log", required=True)
     parser.add_argument("--port-file", required=True)
     options = parser.parse_args()

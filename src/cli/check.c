@@ -126,7 +126,8 @@ static void print_json(const struct display *display,
 	printf("%s]}\n", display->faults.count ? "\n" : "");
 }
 
-static int check(const struct arguments *arguments, const char *mirror)
+static int check(const struct arguments *arguments, const char *mirror,
+		 const struct mirror_access *access)
 {
 	struct display display = {
 		.is_terminal = can_redraw(),
@@ -134,6 +135,7 @@ static int check(const struct arguments *arguments, const char *mirror)
 	};
 	const struct check_options options = {
 		.mirror = mirror,
+		.access = access,
 		.threads = (unsigned int)arguments->threads,
 		.report = add_fault,
 		.progress = show,
@@ -168,8 +170,10 @@ static int check(const struct arguments *arguments, const char *mirror)
 int cmd_check(int argc, char **argv)
 {
 	struct arguments arguments = {0};
+	struct mirror_reach reach = {0};
 	const struct mirror_command command = {
 		.name = "check",
+		.reach = &reach,
 		.usage = "larder check [--json] MIRROR",
 		.summary =
 			"Check every object, places file and pack of a mirror against its digest.",
@@ -181,7 +185,8 @@ int cmd_check(int argc, char **argv)
 	struct options options;
 	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 : check(&arguments, options.operands.items[0]);
+	r = r ? r - 1 :
+		check(&arguments, options.operands.items[0], &reach.access);
 	options_release(&options);
 	return r;
 }

@@ -48,6 +48,12 @@ int cli_usage(const char *command, const char *format, ...) /* CLI_USAGE */
 /* ---- what the commands that touch a cache or a source have in common */
 #define CLI_CONFIG "/etc/larder/larder.conf"
 
+/* How servers are reached. */
+struct cli_network {
+	char *proxy, *ca, *cert, *cert_key;
+};
+extern const struct option_def cli_network_options[];
+
 /* What s3:// URLs leave open. */
 struct cli_s3 {
 	char *endpoint, *region, *credentials, *profile;
@@ -67,7 +73,8 @@ struct settings {
 	bool insecure;
 	int expired; /* 0 serve, 1 refuse */
 	uint64_t timeout_ms, refresh_ms, buffer_bytes;
-	char *proxy, *ca, *cert, *cert_key, *token_file;
+	char *token_file;
+	struct cli_network network;
 	struct cli_s3 s3;
 	/* of mounts */
 	bool allow_other, allow_root, noexec, nopassthrough, default_permissions, remount;

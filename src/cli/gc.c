@@ -128,10 +128,12 @@ static bool is_agreed(const struct gc_options *options, int *ret_r,
 	       (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int gc(struct arguments *arguments, const char *mirror)
+static int gc(struct arguments *arguments, const char *mirror,
+	      const struct mirror_access *access)
 {
 	const struct gc_options options = {
 		.mirror = mirror,
+		.access = access,
 		.keep_s = arguments->keep_days * DAY_S,
 		.grace_s = arguments->grace_days * DAY_S,
 		.is_dry_run = arguments->is_dry_run,
@@ -161,8 +163,10 @@ static int gc(struct arguments *arguments, const char *mirror)
 int cmd_gc(int argc, char **argv)
 {
 	struct arguments arguments = {0};
+	struct mirror_reach reach = {0};
 	const struct mirror_command command = {
 		.name = "gc",
+		.reach = &reach,
 		.usage =
 			"larder gc [--keep DAYS] [--dry-run] [OPTION]... MIRROR",
 		.summary = "Remove from a mirror what no kept head reaches.",
@@ -174,7 +178,8 @@ int cmd_gc(int argc, char **argv)
 	struct options options;
 	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 : gc(&arguments, options.operands.items[0]);
+	r = r ? r - 1 :
+		gc(&arguments, options.operands.items[0], &reach.access);
 	options_release(&options);
 	return r;
 }

@@ -139,11 +139,12 @@ static void print_json(const struct log *log)
 	printf("%s]}\n", *separator ? "\n" : "");
 }
 
-static int show_log(const char *mirror, const char *name, bool json)
+static int show_log(const char *mirror, const struct mirror_access *access,
+		    const char *name, bool json)
 {
 	struct log log = {0};
 	struct err err = {0};
-	int r = publish_log(mirror, name, add_line, &log, &err);
+	int r = publish_log(mirror, access, name, add_line, &log, &err);
 
 	if (r == 0) {
 		if (log.lines.count > 0)
@@ -167,8 +168,10 @@ int cmd_log(int argc, char **argv)
 		{0},
 	};
 	bool json = false;
+	struct mirror_reach reach = {0};
 	const struct mirror_command command = {
 		.name = "log",
+		.reach = &reach,
 		.usage = "larder log [--json] MIRROR [NAME]",
 		.summary = "List the snapshots of a mirror, newest first.",
 		.options = log_options,
@@ -180,7 +183,7 @@ int cmd_log(int argc, char **argv)
 	int r = mirror_command_begin(&options, &command, argc, argv);
 
 	r = r ? r - 1 :
-		show_log(options.operands.items[0],
+		show_log(options.operands.items[0], &reach.access,
 			 options.operands.count > 1 ?
 				 options.operands.items[1] :
 				 NULL,

@@ -26,6 +26,41 @@
 
 volatile sig_atomic_t stop_signal;
 
+static void set_access(struct mirror_reach *reach)
+{
+	reach->origin = (struct origin_options){
+		.s3_endpoint = reach->s3.endpoint,
+		.s3_region = reach->s3.region,
+		.s3_credentials = reach->s3.credentials,
+		.s3_profile = reach->s3.profile,
+		.s3_path_style = (enum s3_path_style)reach->s3.path_style,
+	};
+	reach->access = (struct mirror_access){
+		.origin = &reach->origin,
+		.proxy = reach->network.proxy,
+		.ca_file = reach->network.ca,
+		.cert_file = reach->network.cert,
+		.cert_key_file = reach->network.cert_key,
+	};
+}
+
+static int add_reach(struct options *options, struct mirror_reach *reach,
+		     struct err *err)
+{
+	static const struct option_def heading[] = {
+		{.type = OPTION_HEADING, .help = "Mirrors in buckets:"},
+		{0},
+	};
+	int r = options_add(options, heading, reach, err);
+
+	if (r == 0)
+		r = options_add(options, cli_s3_options, &reach->s3, err);
+	if (r == 0)
+		r = options_add(options, cli_network_options, &reach->network,
+				err);
+	return r;
+}
+
 static int finish_parsing(struct options *options,
 			  const struct mirror_command *command)
 {
@@ -65,6 +100,8 @@ int mirror_command_begin(struct options *options,
 				&err);
 	if (r == 0)
 		r = options_add(options, help_options, &want_help, &err);
+	if (r == 0 && command->reach)
+		r = add_reach(options, command->reach, &err);
 	if (r == 0)
 		r = options_parse(options, argc, argv, &err);
 	if (r < 0)
@@ -75,6 +112,8 @@ int mirror_command_begin(struct options *options,
 		options_print_help(options, stdout);
 		return CLI_EXIT(CLI_DONE);
 	}
+	if (command->reach)
+		set_access(command->reach);
 	return finish_parsing(options, command);
 }
 

@@ -8,14 +8,24 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "cli/cli.h"
 #include "format/head.h"
+#include "publish/publish.h"
 
 /*
  * What the commands on a mirror have in common: they need no cache and no
  * configuration.
  */
+struct mirror_reach {
+	struct cli_network network;
+	struct cli_s3 s3;
+	struct origin_options origin;
+	struct mirror_access access; /* made of those when they are parsed */
+};
+
 struct mirror_command {
 	const char *name, *usage, *summary;
+	struct mirror_reach *reach; /* NULL: it works on no mirror */
 	const struct option_def *options; /* its own, or NULL */
 	void *target;
 	size_t operands_min, operands_max;

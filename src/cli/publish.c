@@ -276,7 +276,7 @@ static void trim_patterns(const struct option_list *patterns)
 }
 
 static int publish(const struct arguments *arguments, const char *tree,
-		   const char *mirror)
+		   const char *mirror, const struct mirror_access *access)
 {
 	struct display display = {
 		.is_terminal = can_redraw(),
@@ -286,6 +286,7 @@ static int publish(const struct arguments *arguments, const char *tree,
 	struct publish_options options = {
 		.tree = tree,
 		.mirror = mirror,
+		.access = access,
 		.name = arguments->name,
 		.tag = arguments->tag,
 		.excludes = (const char *const *)arguments->excludes.items,
@@ -331,8 +332,10 @@ static int publish(const struct arguments *arguments, const char *tree,
 int cmd_publish(int argc, char **argv)
 {
 	struct arguments arguments = {0};
+	struct mirror_reach reach = {0};
 	const struct mirror_command command = {
 		.name = "publish",
+		.reach = &reach,
 		.usage =
 			"larder publish [-n NAME] [-k KEY] [OPTION]... TREE MIRROR",
 		.summary =
@@ -347,7 +350,7 @@ int cmd_publish(int argc, char **argv)
 
 	r = r ? r - 1 :
 		publish(&arguments, options.operands.items[0],
-			options.operands.items[1]);
+			options.operands.items[1], &reach.access);
 	options_release(&options);
 	return r;
 }

@@ -31,6 +31,7 @@ static const struct option_def rollback_options[] = {
 #undef AT
 
 static int rollback(const struct arguments *arguments,
+		    const struct mirror_access *access,
 		    const char *const *operands)
 {
 	char digest[DIGEST_TEXT_MAX];
@@ -41,8 +42,9 @@ static int rollback(const struct arguments *arguments,
 	int r = load_secret_key(arguments->key, &key, &used, &err);
 
 	if (r == 0)
-		r = publish_rollback(operands[0], operands[1], operands[2],
-				     used, arguments->is_forced, &head, &err);
+		r = publish_rollback(operands[0], access, operands[1],
+				     operands[2], used, arguments->is_forced,
+				     &head, &err);
 	secret_key_wipe(&key);
 	if (r < 0)
 		return cli_fail("rollback", r, &err);
@@ -54,8 +56,10 @@ static int rollback(const struct arguments *arguments,
 int cmd_rollback(int argc, char **argv)
 {
 	struct arguments arguments = {0};
+	struct mirror_reach reach = {0};
 	const struct mirror_command command = {
 		.name = "rollback",
+		.reach = &reach,
 		.usage = "larder rollback [-k KEY] MIRROR NAME SERIAL|DIGEST",
 		.summary =
 			"Make an old snapshot the current one, under a new serial.",
@@ -67,7 +71,8 @@ int cmd_rollback(int argc, char **argv)
 	struct options options;
 	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 : rollback(&arguments, options.operands.items);
+	r = r ? r - 1 :
+		rollback(&arguments, &reach.access, options.operands.items);
 	options_release(&options);
 	return r;
 }

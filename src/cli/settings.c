@@ -26,6 +26,33 @@
 static const char *const expired_choices[] = {"serve", "refuse", NULL};
 static const char *const path_style_choices[] = {"auto", "yes", "no", NULL};
 
+#define AT(member) .offset = offsetof(struct cli_network, member)
+
+const struct option_def cli_network_options[] = {
+	{.name = "proxy",
+	 .type = OPTION_STRING,
+	 AT(proxy),
+	 .value = "URL",
+	 .help = "HTTP proxy (default: from the environment)"},
+	{.name = "ca",
+	 .type = OPTION_STRING,
+	 AT(ca),
+	 .value = "FILE",
+	 .help = "trust these certificates instead of the system's"},
+	{.name = "cert",
+	 .type = OPTION_STRING,
+	 AT(cert),
+	 .value = "FILE",
+	 .help = "show this client certificate to servers that ask for one"},
+	{.name = "cert-key",
+	 .type = OPTION_STRING,
+	 AT(cert_key),
+	 .value = "FILE",
+	 .help = "its key (default: in the same file)"},
+	{0},
+};
+
+#undef AT
 #define AT(member) .offset = offsetof(struct cli_s3, member)
 
 /* In commands and sections alike. */
@@ -151,26 +178,6 @@ static const struct option_def node_options_table[] = {
 	 .default_text = "256M",
 	 .min = 16 << 20,
 	 .help = "use at most so much memory"},
-	{.name = "proxy",
-	 .type = OPTION_STRING,
-	 AT(proxy),
-	 .value = "URL",
-	 .help = "HTTP proxy (default: from the environment)"},
-	{.name = "ca",
-	 .type = OPTION_STRING,
-	 AT(ca),
-	 .value = "FILE",
-	 .help = "trust these certificates instead of the system's"},
-	{.name = "cert",
-	 .type = OPTION_STRING,
-	 AT(cert),
-	 .value = "FILE",
-	 .help = "show this client certificate to servers that ask for one"},
-	{.name = "cert-key",
-	 .type = OPTION_STRING,
-	 AT(cert_key),
-	 .value = "FILE",
-	 .help = "its key (default: in the same file)"},
 	{.name = "token-file",
 	 .type = OPTION_STRING,
 	 AT(token_file),
@@ -506,6 +513,9 @@ static int add_options(struct cli *cli, const struct cli_command *command,
 	if (r == 0)
 		r = options_add(&cli->options, node_options_table,
 				&cli->settings, err);
+	if (r == 0)
+		r = options_add(&cli->options, cli_network_options,
+				&cli->settings.network, err);
 	if (r == 0)
 		r = options_add(&cli->options, cli_s3_options,
 				&cli->settings.s3, err);

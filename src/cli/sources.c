@@ -141,9 +141,9 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 	uint64_t disk = settings->size.percent || settings->min_free.percent ?
 				disk_bytes(dir) :
 				0;
-	const char *ca = cli_absolute(cli, settings->ca);
-	const char *cert = cli_absolute(cli, settings->cert);
-	const char *cert_key = cli_absolute(cli, settings->cert_key);
+	const char *ca = cli_absolute(cli, settings->network.ca);
+	const char *cert = cli_absolute(cli, settings->network.cert);
+	const char *cert_key = cli_absolute(cli, settings->network.cert_key);
 	if (check_readable("certificates", ca, err) < 0 ||
 	    check_readable("client certificate", cert, err) < 0 ||
 	    check_readable("key of the client certificate", cert_key, err) < 0)
@@ -157,7 +157,7 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 		.refresh_ms = settings->refresh_ms > UINT32_MAX ?
 				      UINT32_MAX :
 				      (uint32_t)settings->refresh_ms,
-		.proxy = settings->proxy,
+		.proxy = settings->network.proxy,
 		.ca_file = ca,
 		.cert_file = cert,
 		.cert_key_file = cert_key,

@@ -41,10 +41,12 @@ static const struct option_def tag_options[] = {
 };
 #undef AT
 
-static int delete_tag(const char *const *operands)
+static int delete_tag(const struct mirror_access *access,
+		      const char *const *operands)
 {
 	struct err err = {0};
-	int r = publish_untag(operands[0], operands[1], operands[2], &err);
+	int r = publish_untag(operands[0], access, operands[1], operands[2],
+			      &err);
 
 	if (r < 0)
 		return cli_fail("tag", r, &err);
@@ -53,6 +55,7 @@ static int delete_tag(const char *const *operands)
 }
 
 static int set_tag(const struct arguments *arguments,
+		   const struct mirror_access *access,
 		   const char *const *operands)
 {
 	char digest[DIGEST_TEXT_MAX];
@@ -63,7 +66,7 @@ static int set_tag(const struct arguments *arguments,
 	int r = load_secret_key(arguments->key, &key, &used, &err);
 
 	if (r == 0)
-		r = publish_tag(operands[0], operands[1], operands[2],
+		r = publish_tag(operands[0], access, operands[1], operands[2],
 				arguments->serial, used, arguments->is_forced,
 				&head, &err);
 	secret_key_wipe(&key);
@@ -77,8 +80,10 @@ static int set_tag(const struct arguments *arguments,
 int cmd_tag(int argc, char **argv)
 {
 	struct arguments arguments = {0};
+	struct mirror_reach reach = {0};
 	const struct mirror_command command = {
 		.name = "tag",
+		.reach = &reach,
 		.usage = "larder tag [-k KEY] [--serial N] MIRROR NAME TAG",
 		.summary =
 			"Give a snapshot a name that stays on it, and keep it from gc.",
@@ -93,9 +98,9 @@ int cmd_tag(int argc, char **argv)
 	if (r)
 		r = r - 1;
 	else if (arguments.is_delete)
-		r = delete_tag(options.operands.items);
+		r = delete_tag(&reach.access, options.operands.items);
 	else
-		r = set_tag(&arguments, options.operands.items);
+		r = set_tag(&arguments, &reach.access, options.operands.items);
 	options_release(&options);
 	return r;
 }

@@ -136,6 +136,11 @@ static void read_field(struct answer *answer, const char *line, size_t name_len,
 			answer->is_encoded = true;
 	} else if (name_is(line, name_len, "etag")) {
 		keep_text(answer->etag, sizeof(answer->etag), value, len);
+	} else if (name_is(line, name_len, "date")) {
+		keep_text(answer->date, sizeof(answer->date), value, len);
+	} else if (name_is(line, name_len, "last-modified")) {
+		keep_text(answer->modified, sizeof(answer->modified), value,
+			  len);
 	} else if (name_is(line, name_len, "x-amz-bucket-region")) {
 		keep_text(answer->region, sizeof(answer->region), value, len);
 	} else if (name_is(line, name_len, "location")) {
@@ -286,6 +291,8 @@ void answer_judge(const struct answer *answer, const struct asked *asked,
 	*ret = (struct judgement){.action = ANSWER_TAKE};
 	if (status == 0 || answer->is_broken) {
 		fail(ret, err, FETCH_WRONG, "broken header of the answer");
+	} else if (asked->is_write && (status == 201 || status == 204)) {
+		judge_whole(answer, asked, ret, err);
 	} else if (status == 200 || status == 206) {
 		if (answer->is_encoded)
 			fail(ret, err, FETCH_WRONG, "encoded content");

@@ -36,6 +36,7 @@ struct answer {
 	size_t header_bytes;
 	char etag[128];
 	char region[64]; /* S3: where the bucket is */
+	char date[48], modified[48];
 	char location[ANSWER_LOCATION_MAX];
 };
 
@@ -46,7 +47,7 @@ int answer_line(struct answer *answer, const char *line, size_t len);
 
 /* What was asked, as far as the answer is judged by it. */
 struct asked {
-	bool has_range, is_conditional;
+	bool has_range, is_conditional, is_write;
 	uint64_t offset, length;
 	uint64_t expected_total; /* 0: unknown */
 	uint64_t limit_bytes;	 /* without range */

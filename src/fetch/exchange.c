@@ -218,6 +218,20 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 	return exchange->is_enough ? 0 : len;
 }
 
+static int on_sent(void *arg, curl_off_t down_total, curl_off_t down,
+		   curl_off_t up_total, curl_off_t up)
+{
+	struct exchange *exchange = arg;
+
+	(void)down_total;
+	(void)down;
+	(void)up_total;
+	if ((uint64_t)up > exchange->sent)
+		heard(exchange, (size_t)((uint64_t)up - exchange->sent));
+	exchange->sent = (uint64_t)up;
+	return 0;
+}
+
 /* Called when the request is about to be sent: connecting is over. */
 static int on_connected(void *arg, char *to, char *from, int to_port,
 			int from_port)
@@ -264,7 +278,16 @@ static int add_headers(struct exchange *exchange)
 	if (!s3)
 		r = add_header(exchange, "Accept-Encoding", "identity");
 	if (s3 && s3->keys.id[0])
-		r = add_header(exchange, "x-amz-content-sha256", EMPTY_SHA256);
+		r = add_header(exchange, "x-amz-content-sha256",
+			       job->request->send_sha256 ?
+				       job->request->send_sha256 :
+				       EMPTY_SHA256);
+	/* Without it libcurl gives one of its own, and signs none. */
+	if (r == 0 && job->asked.is_write)
+		r = add_header(exchange, "Content-Type",
+			       "application/octet-stream");
+	if (r == 0 && job->request->if_match)
+		r = add_header(exchange, "If-Match", job->request->if_match);
 	if (r == 0 && s3 && s3->keys.token[0])
 		r = add_header(exchange, "x-amz-security-token",
 			       s3->keys.token);
@@ -316,8 +339,31 @@ static void set_common(struct exchange *exchange)
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
+	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_sent);
+	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, exchange);
 	curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
 	curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
+}
+
+static void set_method(CURL *easy, const struct fetch_request *request)
+{
+	static const char *const names[] = {
+		[FETCH_PUT] = "PUT",
+		[FETCH_POST] = "POST",
+		[FETCH_DELETE] = "DELETE",
+	};
+
+	if (request->method == FETCH_GET)
+		return;
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, names[request->method]);
+	/* What is sent moves as well, though nothing comes. */
+	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+	if (request->method == FETCH_DELETE)
+		return;
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+			 (curl_off_t)request->send_len);
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+			 request->send ? request->send : "");
 }
 
 static void set_request(struct exchange *exchange)
@@ -325,6 +371,7 @@ static void set_request(struct exchange *exchange)
 	const struct fetch_request *request = exchange->job->request;
 	char range[64];
 
+	set_method(exchange->easy, request);
 	if (!request->has_range)
 		return;
 	snprintf(range, sizeof(range), "%llu-%llu",
@@ -378,6 +425,21 @@ static int ask(struct exchange *exchange)
 	return curl_multi_add_handle(fetcher->multi, easy) ? -ENOMEM : 0;
 }
 
+static char *url_of(const struct job *job)
+{
+	char *url = job->request->is_escaped ?
+			    url_append(&job->origin->url, job->path) :
+			    url_join(&job->origin->url, job->path);
+	char *asked = NULL;
+
+	if (!url || !job->request->query)
+		return url;
+	if (asprintf(&asked, "%s?%s", url, job->request->query) < 0)
+		asked = NULL;
+	free(url);
+	return asked;
+}
+
 int exchange_begin(struct exchange *exchange, struct job *job, struct err *err)
 {
 	int r;
@@ -387,9 +449,7 @@ int exchange_begin(struct exchange *exchange, struct job *job, struct err *err)
 	job->exchange = exchange;
 	job->run_ms = now_ms();
 	buf_init(&exchange->reason, REASON_BYTES_MAX);
-	exchange->url = job->request->is_escaped ?
-				url_append(&job->origin->url, job->path) :
-				url_join(&job->origin->url, job->path);
+	exchange->url = url_of(job);
 	if (!exchange->url)
 		return -ENOMEM;
 	if (job->origin->s3) {
@@ -451,6 +511,8 @@ void exchange_answer(struct exchange *exchange)
 				exchange->judgement.total :
 				exchange->received;
 	}
+	request->date = curl_getdate(exchange->answer.date, NULL);
+	request->modified = curl_getdate(exchange->answer.modified, NULL);
 	request->body = buf_steal(&exchange->body, &request->body_len);
 }
 

@@ -27,6 +27,7 @@ struct exchange {
 	enum fetch_class class;
 	struct err err;
 	uint64_t received;	     /* bytes of the body, wanted or not */
+	uint64_t sent;
 	struct buf body;	     /* the wanted ones */
 	struct buf reason;	     /* the start of an answer that failed */
 	const char *proxy;	     /* asked through it, or NULL */

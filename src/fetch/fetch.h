@@ -93,6 +93,9 @@ enum fetch_class {
 };
 const char *fetch_class_name(enum fetch_class class); /* "unreachable" */
 
+/* All but the first are for s3:// only. */
+enum fetch_method { FETCH_GET, FETCH_PUT, FETCH_POST, FETCH_DELETE };
+
 struct fetch_request {
 	/* Asked; stays untouched until done. path is below the origin,
 	 * unescaped, without '.' and '..' parts. Texts are copied. */
@@ -122,7 +125,15 @@ struct fetch_request {
 	/* A body that comes slower crawls; 0: 1 KiB/s. It is shared among the
 	 * requests that run at the origin. */
 	uint32_t min_bytes_per_s;
-	const char *if_none_match; /* ETag or NULL */
+	const char *if_none_match; /* ETag, "*" with FETCH_PUT, or NULL */
+	enum fetch_method method;
+	/* After '?': escaped, sorted, each with its '='; or NULL. It, if_match
+	 * and what is sent are not copied. */
+	const char *query;
+	const char *if_match; /* ETag or NULL */
+	const void *send;
+	size_t send_len;
+	const char *send_sha256; /* of that, in hex; NULL: nothing is sent */
 	/* Body so far, on the transfer thread or a file thread whenever it
 	 * grew, the last time with all of it before a done without error; may
 	 * be NULL. The bytes stay at their address until done returns (range
@@ -148,6 +159,9 @@ struct fetch_request {
 	char *location;	 /* malloc, the receiver's: see keeps_redirect */
 	/* Lines of the last answer; malloc, the receiver's; may be NULL. */
 	char *headers;
+	/* The server's clock and the thing's last change, in seconds; -1:
+	 * not said. */
+	int64_t date, modified;
 	char etag[128];
 	uint32_t retry_after_ms; /* asked by the server, 0: none */
 	struct err err; /* "HTTP 503", "timed out after 10 s"...: no URL */

@@ -98,6 +98,8 @@ static int request_check(const struct fetch_request *request, struct err *err)
 	    (request->length == 0 || request->length > SIZE_MAX / 2 ||
 	     __builtin_add_overflow(request->offset, request->length, &end)))
 		return err_set(err, EINVAL, "not a valid range");
+	if (request->method != FETCH_GET && !request->origin->s3)
+		return err_set(err, ENOTSUP, "nothing can be written there");
 	if (request->if_none_match &&
 	    (strlen(request->if_none_match) >= sizeof(request->etag) ||
 	     !header_value_valid(request->if_none_match)))
@@ -159,6 +161,7 @@ static struct job *job_new(struct fetch_request *request)
 	job->asked = (struct asked){
 		.has_range = request->has_range,
 		.is_conditional = request->if_none_match != NULL,
+		.is_write = request->method != FETCH_GET,
 		.offset = request->offset,
 		.length = request->length,
 		.expected_total = request->expected_total,
@@ -263,6 +266,7 @@ static void answer_clear(struct fetch_request *request)
 	request->not_modified = false;
 	request->status = 0;
 	request->location = request->headers = NULL;
+	request->date = request->modified = -1;
 	request->etag[0] = '\0';
 	request->retry_after_ms = 0;
 	request->err.text[0] = '\0';

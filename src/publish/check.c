@@ -10,12 +10,10 @@
 #include <config.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -33,6 +31,9 @@
 
 DEFINE_CLEANUP(struct mirror *, mirror_close);
 DEFINE_CLEANUP(struct codec *, codec_free);
+
+/* Of a pack, where it is far away. */
+#define READ_AHEAD_BYTES ((size_t)8 << 20)
 
 struct check {
 	const struct check_options *options;
@@ -74,7 +75,7 @@ static int check_stop(const struct check *check, struct err *err)
 struct frame_check {
 	struct check *check;
 	const char *path;
-	int fd;
+	struct mirror_reader *reader;
 	struct codec *codec;
 	uint8_t *frame, *plain;
 };
@@ -82,9 +83,10 @@ struct frame_check {
 static int check_frame(struct frame_check *frame,
 		       const struct pack_record *record)
 {
-	ssize_t n = pread_full(frame->fd, frame->frame, record->stored_bytes,
-			       record->offset);
-	struct err err;
+	struct err err, why = {0};
+	ssize_t n =
+		mirror_reader_read(frame->reader, frame->frame,
+				   record->stored_bytes, record->offset, &why);
 	int r;
 
 	if (n == (ssize_t)record->stored_bytes)
@@ -98,25 +100,25 @@ static int check_frame(struct frame_check *frame,
 		err_set(&err, -r, "frame at %llu: %s",
 			(unsigned long long)record->offset,
 			r == -EBADMSG ? "does not match its digest" :
-					strerror(-r));
+					err_text(&why, r));
 		report(frame->check, frame->path, err.text);
 	}
 	return r;
 }
 
-static int check_frames(struct check *check, const char *path,
+static int check_frames(struct check *check, const char *path, uint64_t size,
 			const struct pack_record *records, uint32_t count,
 			struct err *err)
 {
 	_cleanup_free_ uint8_t *memory =
 		malloc(LIMIT_FRAME_BYTES + LIMIT_CHUNK_BYTES);
 	_cleanup_(codec_free_p) struct codec *codec = codec_new();
-	_cleanup_close_ int fd =
-		openat(check->inventory.mirror->fd, path, O_RDONLY | O_CLOEXEC);
+	struct mirror_reader reader;
+	struct err why = {0};
 	struct frame_check frame = {
 		.check = check,
 		.path = path,
-		.fd = fd,
+		.reader = &reader,
 		.codec = codec,
 		.frame = memory,
 		.plain = memory + LIMIT_FRAME_BYTES,
@@ -125,14 +127,18 @@ static int check_frames(struct check *check, const char *path,
 
 	if (!memory || !codec)
 		return err_set(err, ENOMEM, "out of memory");
-	if (fd < 0) {
-		report(check, path, strerror(errno));
+	r = mirror_reader_open(&reader, check->inventory.mirror, path, size,
+			       READ_AHEAD_BYTES, &why);
+	if (r < 0) {
+		report(check, path, err_text(&why, r));
+		mirror_reader_close(&reader);
 		return 0;
 	}
 	for (uint32_t i = 0; i < count && r == 0; i++) {
 		(void)check_frame(&frame, &records[i]);
 		r = check_stop(check, err);
 	}
+	mirror_reader_close(&reader);
 	return r;
 }
 
@@ -155,7 +161,7 @@ static int check_pack(void *arg, size_t i, struct err *err)
 		report(check, path, err_text(&text, r));
 		return check_stop(check, err);
 	}
-	return check_frames(check, path, records, count, err);
+	return check_frames(check, path, file->size, records, count, err);
 }
 
 /* Objects and places. */
@@ -212,13 +218,14 @@ static int check_places_pages(const struct places_head *head,
 static int check_places_file(struct check *check, const char *path,
 			     struct err *err)
 {
+	const struct mirror *mirror = check->inventory.mirror;
 	struct places_head *head = NULL;
 	struct buf file;
 	uint64_t head_bytes;
 	int r;
 
 	buf_init(&file, LIMIT_PLACES_BYTES);
-	r = file_read(check->inventory.mirror->fd, path, &file);
+	r = mirror->ops->read(mirror, path, &file, err);
 	if (r == 0)
 		r = places_head_size(file.data, file.len, &head_bytes, err);
 	if (r == 0 && head_bytes > file.len)
@@ -402,7 +409,7 @@ int check_mirror(const struct check_options *options, struct check_result *ret,
 		.options = options,
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
 	};
-	int r = mirror_open(options->mirror, 0, &mirror, err);
+	int r = mirror_open(options->mirror, options->access, 0, &mirror, err);
 
 	if (r == 0)
 		r = inventory_take(mirror, &check.inventory, err);

@@ -14,10 +14,8 @@
 #include <config.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -163,8 +161,9 @@ static int spare_packs(struct gc *gc, const struct stored_file *file)
 	int r;
 
 	buf_init(&data, LIMIT_PLACES_BYTES);
-	r = file_read(gc->mirror->fd, mirror_places_path(&file->digest, path),
-		      &data);
+	r = gc->mirror->ops->read(gc->mirror,
+				  mirror_places_path(&file->digest, path),
+				  &data, NULL);
 	if (r == 0)
 		r = places_head_size(data.data, data.len, &head_bytes, NULL);
 	if (r == 0)
@@ -204,14 +203,18 @@ static int spare_young_places(struct gc *gc, struct err *err)
 static int remove_file(struct gc *gc, const char *path, uint64_t bytes,
 		       uint64_t *count, struct err *err)
 {
+	struct err why = {0};
+	int r = 0;
+
 	if (gc->stop_result) {
 		*err = gc->stop_err;
 		return gc->stop_result;
 	}
-	if (!gc->options->is_dry_run && unlinkat(gc->mirror->fd, path, 0) < 0 &&
-	    errno != ENOENT)
-		return err_set(err, errno, "cannot remove '%s/%s': %s",
-			       gc->mirror->path, path, strerror(errno));
+	if (!gc->options->is_dry_run)
+		r = gc->mirror->ops->remove(gc->mirror, path, &why);
+	if (r < 0 && r != -ENOENT)
+		return err_set(err, -r, "cannot remove '%s/%s': %s",
+			       gc->mirror->path, path, err_text(&why, r));
 	++*count;
 	gc->result.removed_bytes += bytes;
 	if (gc->options->removed)
@@ -298,16 +301,15 @@ static int remove_temporaries(struct gc *gc, const struct stored_files *files,
 
 	for (size_t i = 0; i < files->strangers.count && r == 0; i++) {
 		const char *path = files->strangers.items[i];
-		struct stat st;
+		uint64_t size;
+		int64_t mtime;
 
 		if (!starts_with(strrchr(path, '/') + 1, ".tmp-") ||
-		    fstatat(gc->mirror->fd, path, &st, AT_SYMLINK_NOFOLLOW) <
-			    0 ||
-		    !S_ISREG(st.st_mode) ||
-		    st.st_mtim.tv_sec > gc->now - (int64_t)gc->options->grace_s)
+		    gc->mirror->ops->stat(gc->mirror, path, &size, &mtime,
+					  NULL) < 0 ||
+		    mtime > gc->now - (int64_t)gc->options->grace_s)
 			continue;
-		r = remove_file(gc, path, (uint64_t)st.st_size,
-				&gc->result.temporaries, err);
+		r = remove_file(gc, path, size, &gc->result.temporaries, err);
 	}
 	return r;
 }
@@ -336,7 +338,8 @@ static int remove_all(struct gc *gc, struct err *err)
 
 static int run_gc(struct gc *gc, struct err *err)
 {
-	int r = mirror_now(gc->mirror, &gc->now);
+	struct err why = {0};
+	int r = mirror_now(gc->mirror, &gc->now, &why);
 
 	if (r == -EROFS || r == -EACCES) { /* a dry run may look at those */
 		gc->now = wall_seconds();
@@ -344,7 +347,7 @@ static int run_gc(struct gc *gc, struct err *err)
 	}
 	if (r < 0)
 		return err_set(err, -r, "cannot write to mirror '%s': %s",
-			       gc->mirror->path, strerror(-r));
+			       gc->mirror->path, err_text(&why, r));
 	r = inventory_take(gc->mirror, &gc->inventory, err);
 	if (r < 0)
 		return r;
@@ -390,7 +393,7 @@ int gc_mirror(const struct gc_options *options, struct gc_result *ret,
 
 	if (!err)
 		err = &scratch;
-	r = mirror_open(options->mirror, 0, &mirror, err);
+	r = mirror_open(options->mirror, options->access, 0, &mirror, err);
 	if (r == 0 && !options->is_dry_run)
 		r = lease_take(mirror, "gc", &lease, err);
 	if (r < 0)

@@ -8,19 +8,14 @@
  */
 #include <config.h>
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/io.h"
 #include "base/text.h"
 #include "publish/heads.h"
 #include "publish/mirror-store.h"
@@ -52,16 +47,17 @@ static int fail_conflict(const struct mirror *mirror, const char *path, int r,
 static int load_path(const struct mirror *mirror, const char *path,
 		     struct head *ret, struct digest *ret_text, struct err *err)
 {
+	struct err why = {0};
 	struct buf text;
 	int r;
 
 	buf_init(&text, HEAD_TEXT_LIMIT);
-	r = file_read(mirror->fd, path, &text);
+	r = mirror->ops->read(mirror, path, &text, &why);
 	if (is_name_conflict(r)) {
 		fail_conflict(mirror, path, r, err);
 	} else if (r < 0) {
 		err_set(err, -r, "cannot read '%s/%s': %s", mirror->path, path,
-			strerror(-r));
+			err_text(&why, r));
 	} else {
 		r = head_parse(text.data, text.len, ret, err);
 		if (r < 0)
@@ -78,7 +74,7 @@ int head_load(const struct mirror *mirror, const char *dataset, const char *tag,
 {
 	char path[SOURCE_PATH_MAX];
 
-	if (mirror->fd < 0)
+	if (mirror->is_absent)
 		return -ENOENT;
 	mirror_head_path(dataset, tag, path);
 	return load_path(mirror, path, ret, ret_text, err);
@@ -87,14 +83,15 @@ int head_load(const struct mirror *mirror, const char *dataset, const char *tag,
 static int write_head(const struct mirror *mirror, const char *path,
 		      const struct buf *text, struct err *err)
 {
-	int r = file_write(mirror->fd, path, text->data, text->len, 0666,
-			   FILE_WRITE_SYNC | FILE_WRITE_MKDIR);
+	struct err why = {0};
+	int r = mirror->ops->write(mirror, path, text->data, text->len,
+				   MIRROR_WRITE_SYNC, &why);
 
 	if (is_name_conflict(r))
 		return fail_conflict(mirror, path, r, err);
 	if (r < 0)
 		return err_set(err, -r, "cannot write '%s/%s': %s",
-			       mirror->path, path, strerror(-r));
+			       mirror->path, path, err_text(&why, r));
 	return 0;
 }
 
@@ -189,8 +186,9 @@ static bool is_of_dataset(const char *path, const char *dataset)
 	       (name[len] == '\0' || name[len] == '@');
 }
 
-static int add_head(struct listing *listing, const char *path)
+static int add_head(void *arg, const char *path)
 {
+	struct listing *listing = arg;
 	struct stored_head *stored;
 
 	if (listing->dataset && !is_of_dataset(path, listing->dataset))
@@ -213,52 +211,6 @@ static int add_head(struct listing *listing, const char *path)
 		err_set(&stored->err, EINVAL, "'%s/%s' is not a regular file",
 			listing->mirror->path, path);
 	return 0;
-}
-
-static int list_directory(struct listing *listing, const char *path,
-			  unsigned int depth)
-{
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *entry;
-	int fd = openat(listing->mirror->fd, path,
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-
-		close(fd);
-		return r;
-	}
-	while ((errno = 0, entry = readdir(dir))) {
-		char below[SOURCE_PATH_MAX];
-		struct stat st;
-		int r = 0;
-
-		if (entry->d_name[0] == '.') /* and temporary files */
-			continue;
-		if ((size_t)snprintf(below, sizeof(below), "%s/%s", path,
-				     entry->d_name) >= sizeof(below))
-			continue;
-		if (fstatat(listing->mirror->fd, below, &st,
-			    AT_SYMLINK_NOFOLLOW) < 0) {
-			if (errno == ENOENT)
-				continue;
-			/* gc must not take it for a head that is gone */
-			return -errno;
-		}
-		/* A symlink may well lead to a head, and readers follow it;
-		 * anything else is a bad one. */
-		if (!S_ISDIR(st.st_mode))
-			r = add_head(listing, below);
-		else if (depth < LIMIT_DATASET_NAME_BYTES / 2)
-			r = list_directory(listing, below, depth + 1);
-		if (r < 0)
-			return r;
-	}
-	return -errno;
 }
 
 static int compare_heads(const void *a, const void *b)
@@ -285,15 +237,19 @@ int heads_list(const struct mirror *mirror, const char *dataset,
 		.heads = &heads,
 	};
 	/* A dry run's mirror may not be there. */
-	const bool is_there = mirror->fd >= 0;
-	int r = is_there ? list_directory(&listing, "heads", 0) : 0;
+	const bool is_there = !mirror->is_absent;
+	struct err why = {0};
+	int r = is_there ? mirror->ops->names(mirror, "heads", add_head,
+					      &listing, &why) :
+			   0;
 
 	if (r == 0 && is_there)
-		r = list_directory(&listing, "history", 0);
+		r = mirror->ops->names(mirror, "history", add_head, &listing,
+				       &why);
 	if (r < 0) {
 		stored_heads_release(&heads);
 		return err_set(err, -r, "cannot list the heads of '%s': %s",
-			       mirror->path, strerror(-r));
+			       mirror->path, err_text(&why, r));
 	}
 	if (heads.list.count > 0)
 		qsort(heads.list.items, heads.list.count,

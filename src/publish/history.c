@@ -6,11 +6,9 @@
 #include <config.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -35,7 +33,8 @@ static enum publish_head_kind public_kind(enum head_kind kind)
 				      PUBLISH_HISTORY;
 }
 
-int publish_log(const char *where, const char *name,
+int publish_log(const char *where, const struct mirror_access *access,
+		const char *name,
 		int (*report)(void *arg, enum publish_head_kind kind,
 			      const char *path, const struct head *head,
 			      const char *err_text),
@@ -43,7 +42,7 @@ int publish_log(const char *where, const char *name,
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
 	struct stored_heads heads;
-	int r = mirror_open(where, 0, &mirror, err);
+	int r = mirror_open(where, access, 0, &mirror, err);
 
 	if (r == 0)
 		r = heads_list(mirror, name, &heads, err);
@@ -82,11 +81,12 @@ static int load_current(const struct mirror *mirror, const char *name,
 	return r;
 }
 
-static int open_for_writing(const char *where, const char *what,
-			    struct mirror **ret_mirror,
+static int open_for_writing(const char *where,
+			    const struct mirror_access *access,
+			    const char *what, struct mirror **ret_mirror,
 			    struct lease **ret_lease, struct err *err)
 {
-	int r = mirror_open(where, 0, ret_mirror, err);
+	int r = mirror_open(where, access, 0, ret_mirror, err);
 
 	return r == 0 ? lease_take(*ret_mirror, what, ret_lease, err) : r;
 }
@@ -141,9 +141,12 @@ static int find_head(const struct mirror *mirror, const char *name,
 static bool has_catalog(const struct mirror *mirror, const struct head *head)
 {
 	char path[SOURCE_PATH_MAX];
+	uint64_t size;
+	int64_t mtime;
 
-	return faccessat(mirror->fd, mirror_object_path(&head->catalog, path),
-			 F_OK, 0) == 0;
+	return mirror->ops->stat(mirror,
+				 mirror_object_path(&head->catalog, path),
+				 &size, &mtime, NULL) != -ENOENT;
 }
 
 /* A signed dataset stays signed. */
@@ -178,9 +181,10 @@ static int check_move(const struct mirror *mirror, const struct head *head,
 	return 0;
 }
 
-int publish_tag(const char *where, const char *name, const char *tag,
-		uint64_t serial, const struct secret_key *key, bool is_forced,
-		struct head *ret, struct err *err)
+int publish_tag(const char *where, const struct mirror_access *access,
+		const char *name, const char *tag, uint64_t serial,
+		const struct secret_key *key, bool is_forced, struct head *ret,
+		struct err *err)
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
 	_cleanup_(lease_release_p) struct lease *lease = NULL;
@@ -193,7 +197,7 @@ int publish_tag(const char *where, const char *name, const char *tag,
 			err, EINVAL,
 			"'%s' cannot be a tag: use letters, digits, '.', '_' and '-'",
 			tag);
-	r = open_for_writing(where, "tag", &mirror, &lease, err);
+	r = open_for_writing(where, access, "tag", &mirror, &lease, err);
 	if (r == 0)
 		r = load_current(mirror, name, &current, NULL, err);
 	if (r == 0)
@@ -216,30 +220,36 @@ int publish_tag(const char *where, const char *name, const char *tag,
 	return r;
 }
 
-int publish_untag(const char *where, const char *name, const char *tag,
-		  struct err *err)
+int publish_untag(const char *where, const struct mirror_access *access,
+		  const char *name, const char *tag, struct err *err)
 {
 	_cleanup_(mirror_close_p) struct mirror *mirror = NULL;
 	_cleanup_(lease_release_p) struct lease *lease = NULL;
 	char path[SOURCE_PATH_MAX];
+	struct err why = {0};
+	struct head head;
 	int r;
 
 	if (!dataset_name_valid(name) || !tag_name_valid(tag))
 		return err_set(err, EINVAL, "'%s@%s' cannot be a tag", name,
 			       tag);
-	r = open_for_writing(where, "tag", &mirror, &lease, err);
+	r = open_for_writing(where, access, "tag", &mirror, &lease, err);
 	if (r < 0)
 		return r;
 	mirror_head_path(name, tag, path);
-	if (unlinkat(mirror->fd, path, 0) == 0)
-		return 0;
-	if (errno == ENOENT)
+	r = head_load(mirror, name, tag, &head, NULL, err);
+	if (r != -ENOENT)
+		r = mirror->ops->remove(mirror, path, &why);
+	if (r == -ENOENT)
 		return err_set(err, ENOENT, "'%s' has no tag '%s'", name, tag);
-	return err_set(err, errno, "cannot remove '%s/%s': %s", mirror->path,
-		       path, strerror(errno));
+	if (r < 0)
+		return err_set(err, -r, "cannot remove '%s/%s': %s",
+			       mirror->path, path, err_text(&why, r));
+	return 0;
 }
 
-int publish_rollback(const char *where, const char *name, const char *which,
+int publish_rollback(const char *where, const struct mirror_access *access,
+		     const char *name, const char *which,
 		     const struct secret_key *key, bool is_forced,
 		     struct head *ret, struct err *err)
 {
@@ -247,7 +257,8 @@ int publish_rollback(const char *where, const char *name, const char *which,
 	_cleanup_(lease_release_p) struct lease *lease = NULL;
 	struct head current = {0}, head;
 	struct digest previous;
-	int r = open_for_writing(where, "rollback", &mirror, &lease, err);
+	int r = open_for_writing(where, access, "rollback", &mirror, &lease,
+				 err);
 
 	if (r == 0)
 		r = load_current(mirror, name, &current, &previous, err);

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -31,14 +30,7 @@
 #include "publish/lease.h"
 #include "publish/mirror-store.h"
 
-#define LEASE_NAME "lease"
-#define LEASE_LIMIT 4096u
 #define TAKE_TRIES 4 /* it may vanish or appear between two looks */
-
-struct lease {
-	const struct mirror *mirror;
-	int fd;
-};
 
 struct holder {
 	char host[65];
@@ -175,31 +167,28 @@ static bool is_dead(const struct holder *holder)
 }
 
 /* 0: may be taken over; -EBUSY: no; -ENOENT: it is gone. */
-static int judge(const struct mirror *mirror, struct err *err)
+static int judge(struct lease *lease, struct err *err)
 {
+	const struct mirror *mirror = lease->mirror;
+	struct err why = {0};
 	struct holder holder;
 	struct buf text;
-	struct stat st;
-	int64_t now;
+	int64_t age_s;
 	int r;
 
 	buf_init(&text, LEASE_LIMIT);
-	r = file_read(mirror->fd, LEASE_NAME, &text);
+	r = mirror->ops->lease_read(lease, &text, &age_s, &why);
 	if (r == 0)
 		r = buf_append(&text, "", 1);
 	if (r == 0)
 		holder_parse((char *)text.data, &holder);
 	buf_release(&text);
-	if (r == 0 && fstatat(mirror->fd, LEASE_NAME, &st, 0) < 0)
-		r = -errno;
-	if (r == 0)
-		r = mirror_now(mirror, &now);
+	if (r == -ENOENT)
+		return r;
 	if (r < 0)
-		return r == -ENOENT ?
-			       r :
-			       err_set(err, -r, "cannot read '%s/%s': %s",
-				       mirror->path, LEASE_NAME, strerror(-r));
-	if (is_dead(&holder) || now - st.st_mtim.tv_sec > LEASE_STALE_S)
+		return err_set(err, -r, "cannot read '%s/%s': %s", mirror->path,
+			       LEASE_NAME, err_text(&why, r));
+	if (is_dead(&holder) || age_s > LEASE_STALE_S)
 		return 0;
 	return err_set(
 		err, EBUSY,
@@ -209,28 +198,8 @@ static int judge(const struct mirror *mirror, struct err *err)
 		holder.since);
 }
 
-/* -ENOENT if by now it is gone or somebody else's. */
-static int open_lease(struct lease *lease, const struct buf *expected)
-{
-	_cleanup_close_ int fd = openat(lease->mirror->fd, LEASE_NAME,
-					O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	char text[LEASE_LIMIT];
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = read_full(fd, text, sizeof(text));
-	if (n < 0)
-		return (int)n;
-	if ((size_t)n != expected->len ||
-	    memcmp(text, expected->data, (size_t)n))
-		return -ENOENT;
-	lease->fd = steal_fd(&fd);
-	return 0;
-}
-
-static int write_lease(struct lease *lease, const char *what,
-		       enum file_write_flags flags)
+static int write_lease(struct lease *lease, const char *what, bool is_new,
+		       struct err *why)
 {
 	struct holder self;
 	struct buf text;
@@ -240,29 +209,26 @@ static int write_lease(struct lease *lease, const char *what,
 	buf_init(&text, LEASE_LIMIT);
 	r = holder_print(&self, &text);
 	if (r == 0)
-		r = file_write(lease->mirror->fd, LEASE_NAME, text.data,
-			       text.len, 0666, flags);
-	if (r == 0)
-		r = open_lease(lease, &text);
+		r = lease->mirror->ops->lease_write(lease, &text, is_new, why);
 	buf_release(&text);
 	return r;
 }
 
 static int try_take(struct lease *lease, const char *what, struct err *err)
 {
-	int r = write_lease(lease, what, FILE_WRITE_EXCLUSIVE);
+	struct err why = {0};
+	int r = write_lease(lease, what, true, &why);
 
 	if (r == -EEXIST) {
-		r = judge(lease->mirror, err);
-		if (r == 0)
-			r = write_lease(lease, what, 0);
+		r = judge(lease, err);
+		if (r < 0)
+			return r;
+		r = write_lease(lease, what, false, &why);
 	}
-	if (r == -EBUSY || r == -ENOENT)
-		return r;
-	if (r < 0)
-		return err_set(err, -r, "cannot write to mirror '%s': %s",
-			       lease->mirror->path, strerror(-r));
-	return 0;
+	if (r < 0 && r != -ENOENT)
+		err_set(err, -r, "cannot write to mirror '%s': %s",
+			lease->mirror->path, err_text(&why, r));
+	return r;
 }
 
 int lease_take(const struct mirror *mirror, const char *what,
@@ -287,27 +253,20 @@ int lease_take(const struct mirror *mirror, const char *what,
 	return 0;
 }
 
-static bool is_ours(const struct lease *lease)
-{
-	struct stat mine, now;
-
-	return fstat(lease->fd, &mine) == 0 &&
-	       fstatat(lease->mirror->fd, LEASE_NAME, &now,
-		       AT_SYMLINK_NOFOLLOW) == 0 &&
-	       mine.st_dev == now.st_dev && mine.st_ino == now.st_ino;
-}
-
 int lease_renew(struct lease *lease, struct err *err)
 {
-	if (!is_ours(lease))
+	struct err why = {0};
+	int r = lease->mirror->ops->lease_renew(lease, &why);
+
+	if (r == -ESTALE)
 		return err_set(
 			err, ESTALE,
 			"lost the lease of mirror '%s': another process took it over",
 			lease->mirror->path);
-	if (futimens(lease->fd, NULL) < 0)
-		return err_set(err, errno,
+	if (r < 0)
+		return err_set(err, -r,
 			       "cannot renew the lease of mirror '%s': %s",
-			       lease->mirror->path, strerror(errno));
+			       lease->mirror->path, err_text(&why, r));
 	return 0;
 }
 
@@ -315,8 +274,8 @@ void lease_release(struct lease *lease)
 {
 	if (!lease)
 		return;
-	if (is_ours(lease))
-		unlinkat(lease->mirror->fd, LEASE_NAME, 0);
-	close(lease->fd);
+	lease->mirror->ops->lease_remove(lease);
+	if (lease->fd >= 0)
+		close(lease->fd);
 	free(lease);
 }

@@ -2,6 +2,8 @@
 #ifndef LARDER_PUBLISH_LEASE_H
 #define LARDER_PUBLISH_LEASE_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 struct mirror;
@@ -15,7 +17,17 @@ struct mirror;
 #define LEASE_RENEW_S 10
 #define LEASE_STALE_S 60
 
-struct lease;
+#define LEASE_NAME "lease"
+#define LEASE_LIMIT 4096u
+
+/* All but the first is the mirror's business. */
+struct lease {
+	const struct mirror *mirror;
+	int fd;
+	char etag[128];
+	char text[LEASE_LIMIT];
+	size_t text_len;
+};
 
 /* -EBUSY names who holds it. what: "publish", "gc". */
 int lease_take(const struct mirror *mirror, const char *what,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mirror as a directory: open or create it, read and write objects, list
- * what it holds.
+ * A mirror whatever it is kept in: open or create it, read and write objects,
+ * list what it holds.
  *
  * An object that is there already is read and checked before it is trusted,
  * because a machine that lost power may have left an empty file under a right
@@ -9,10 +9,8 @@
  */
 #include <config.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,145 +36,74 @@ struct unsynced {
 	char paths[UNSYNCED_MAX][SOURCE_PATH_MAX];
 };
 
-/* "file:///a%20b" is "/a b"; a host other than localhost is refused. */
-static int path_of_url(const char *url, char **ret_path, struct err *err)
+static int write_marker(const struct mirror *mirror, struct err *err)
 {
-	const char *from = url + strlen("file://");
-	_cleanup_free_ char *path = NULL;
-	char *to;
-
-	if (starts_with(from, "localhost/"))
-		from += strlen("localhost");
-	if (*from != '/')
-		return err_set(err, EINVAL,
-			       "'%s' names another host; use file:///PATH",
-			       url);
-	path = to = malloc(strlen(from) + 1);
-	if (!path)
-		return -ENOMEM;
-	while (*from) {
-		char digits[3] = {0};
-
-		if (*from != '%') {
-			*to++ = *from++;
-			continue;
-		}
-		memccpy(digits, from + 1, '\0', 2);
-		if (hex_decode(digits, to, 1) < 0 || *to == '\0')
-			return err_set(err, EINVAL,
-				       "'%s' has a malformed %%-escape", url);
-		to++;
-		from += 3;
-	}
-	*to = '\0';
-	*ret_path = steal_ptr(path);
-	return 0;
-}
-
-static int local_path(const char *where, char **ret_path, struct err *err)
-{
-	if (starts_with(where, "file://"))
-		return path_of_url(where, ret_path, err);
-	if (strstr(where, "://"))
-		return err_set(
-			err, ENOTSUP,
-			"cannot write to '%s': only directories and file:// are supported",
-			where);
-	*ret_path = strdup(where);
-	return *ret_path ? 0 : -ENOMEM;
-}
-
-static int write_marker(struct mirror *mirror, struct err *err)
-{
+	struct err why = {0};
 	struct buf text;
 	int r;
 
 	buf_init(&text, MARKER_LIMIT);
 	r = mirror_marker_print(wall_seconds(), &text);
 	if (r == 0)
-		r = file_write(mirror->fd, MIRROR_MARKER, text.data, text.len,
-			       0666, FILE_WRITE_SYNC | FILE_WRITE_EXCLUSIVE);
+		r = mirror->ops->write(
+			mirror, MIRROR_MARKER, text.data, text.len,
+			MIRROR_WRITE_SYNC | MIRROR_WRITE_NEW, &why);
 	buf_release(&text);
 	if (r < 0 && r != -EEXIST) /* another publisher was first: fine */
 		return err_set(err, -r, "cannot write to mirror '%s': %s",
-			       mirror->path, strerror(-r));
+			       mirror->path, err_text(&why, r));
 	return 0;
 }
 
-static bool is_empty_directory(int fd)
+static int check_unmarked(struct mirror *mirror, enum mirror_open_flags flags,
+			  struct err *err)
 {
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *entry;
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct err why = {0};
+	bool is_empty;
+	int r = mirror->ops->is_empty(mirror, &is_empty, &why);
 
-	if (copy < 0)
-		return false;
-	dir = fdopendir(copy);
-	if (!dir) {
-		close(copy);
-		return false;
-	}
-	while ((entry = readdir(dir)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-		    strcmp(entry->d_name, "lost+found") &&
-		    /* the marker of a first publish that was killed */
-		    !starts_with(entry->d_name, ".tmp-"))
-			return false;
-	return true;
+	if (r < 0)
+		return err_set(err, -r, "cannot list '%s': %s", mirror->path,
+			       err_text(&why, r));
+	if (!is_empty)
+		return err_set(
+			err, EINVAL,
+			"'%s' is no mirror (it has no file '%s') and is not empty",
+			mirror->path, MIRROR_MARKER);
+	if (flags & MIRROR_OPEN_CREATE)
+		return write_marker(mirror, err);
+	if (flags & MIRROR_OPEN_ABSENT_OK)
+		return 0;
+	return err_set(err, ENOENT, "'%s' is no mirror: it is empty",
+		       mirror->path);
 }
 
 static int check_marker(struct mirror *mirror, enum mirror_open_flags flags,
 			struct err *err)
 {
+	struct err why = {0};
 	struct buf text;
 	int r;
 
 	buf_init(&text, MARKER_LIMIT);
-	r = file_read(mirror->fd, MIRROR_MARKER, &text);
+	r = mirror->ops->read(mirror, MIRROR_MARKER, &text, &why);
 	if (r == 0) {
 		r = mirror_marker_check(text.data, text.len, err);
 		if (r < 0)
 			err_prefix(err, r, "mirror '%s'", mirror->path);
 	} else if (r != -ENOENT) {
 		err_set(err, -r, "cannot read '%s/%s': %s", mirror->path,
-			MIRROR_MARKER, strerror(-r));
-	} else if (!is_empty_directory(mirror->fd)) {
-		r = err_set(
-			err, EINVAL,
-			"'%s' is no mirror (it has no file '%s') and is not empty",
-			mirror->path, MIRROR_MARKER);
-	} else if (flags & MIRROR_OPEN_CREATE) {
-		r = write_marker(mirror, err);
-	} else if (flags & MIRROR_OPEN_ABSENT_OK) {
-		r = 0;
+			MIRROR_MARKER, err_text(&why, r));
 	} else {
-		r = err_set(err, ENOENT, "'%s' is no mirror: it is empty",
-			    mirror->path);
+		r = check_unmarked(mirror, flags, err);
 	}
 	buf_release(&text);
 	return r;
 }
 
-static int open_directory(struct mirror *mirror, enum mirror_open_flags flags,
-			  struct err *err)
-{
-	if (flags & MIRROR_OPEN_CREATE) {
-		int r = mkdir_parents(AT_FDCWD, mirror->path, 0777);
-
-		if (r < 0)
-			return err_set(err, -r, "cannot create mirror '%s': %s",
-				       mirror->path, strerror(-r));
-	}
-	mirror->fd = open(mirror->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (mirror->fd < 0 &&
-	    !(errno == ENOENT && (flags & MIRROR_OPEN_ABSENT_OK)))
-		return err_set(err, errno, "cannot open mirror '%s': %s",
-			       mirror->path, strerror(errno));
-	return 0;
-}
-
-int mirror_open(const char *where, enum mirror_open_flags flags,
-		struct mirror **ret, struct err *err)
+int mirror_open(const char *where, const struct mirror_access *access,
+		enum mirror_open_flags flags, struct mirror **ret,
+		struct err *err)
 {
 	struct mirror *mirror = calloc(1, sizeof(*mirror));
 	int r;
@@ -186,10 +113,11 @@ int mirror_open(const char *where, enum mirror_open_flags flags,
 	mirror->fd = -1;
 	pthread_mutex_init(&mirror->mutex, NULL);
 	mirror->unsynced = calloc(1, sizeof(*mirror->unsynced));
-	r = local_path(where, &mirror->path, err);
-	if (r == 0)
-		r = open_directory(mirror, flags, err);
-	if (r == 0 && mirror->fd >= 0)
+	if (starts_with(where, "s3://"))
+		r = mirror_open_bucket(mirror, where, access, err);
+	else
+		r = mirror_open_directory(mirror, where, flags, err);
+	if (r == 0 && !mirror->is_absent)
 		r = check_marker(mirror, flags, err);
 	if (r < 0) {
 		mirror_close(mirror);
@@ -203,8 +131,8 @@ void mirror_close(struct mirror *mirror)
 {
 	if (!mirror)
 		return;
-	if (mirror->fd >= 0)
-		close(mirror->fd);
+	if (mirror->ops)
+		mirror->ops->close(mirror);
 	pthread_mutex_destroy(&mirror->mutex);
 	free(mirror->unsynced);
 	free(mirror->path);
@@ -217,14 +145,16 @@ int mirror_object_read(const struct mirror *mirror, struct codec *codec,
 {
 	char path[SOURCE_PATH_MAX];
 	struct buf frame;
+	struct err why = {0};
 	int r;
 
-	if (mirror->fd < 0)
+	if (mirror->is_absent)
 		return err_set(err, ENOENT, "no mirror");
 	buf_init(&frame, codec_bound(limit_bytes));
-	r = file_read(mirror->fd, mirror_object_path(digest, path), &frame);
+	r = mirror->ops->read(mirror, mirror_object_path(digest, path), &frame,
+			      &why);
 	if (r < 0)
-		err_set(err, -r, "%s: %s", path, strerror(-r));
+		err_set(err, -r, "%s: %s", path, err_text(&why, r));
 	else
 		r = codec_open_object(codec, frame.data, frame.len, limit_bytes,
 				      digest, ret_plain);
@@ -266,11 +196,12 @@ static void note_unsynced(struct mirror *mirror, const char *path)
 int mirror_file_write(struct mirror *mirror, const char *path, const void *data,
 		      size_t len, struct err *err)
 {
-	int r = file_write(mirror->fd, path, data, len, 0666, FILE_WRITE_MKDIR);
+	struct err why = {0};
+	int r = mirror->ops->write(mirror, path, data, len, 0, &why);
 
 	if (r < 0)
 		return err_set(err, -r, "cannot write to mirror '%s': %s",
-			       mirror->path, strerror(-r));
+			       mirror->path, err_text(&why, r));
 	note_unsynced(mirror, path);
 	return 0;
 }
@@ -329,6 +260,8 @@ int mirror_sync(struct mirror *mirror, struct err *err)
 	struct unsynced *unsynced = mirror->unsynced;
 	int r = 0;
 
+	if (mirror->fd < 0)
+		return 0; /* a bucket has what it confirmed */
 	if (!unsynced && syncfs(mirror->fd) < 0)
 		r = -errno;
 	for (size_t i = 0; unsynced && i < unsynced->count && r == 0; i++)
@@ -341,29 +274,12 @@ int mirror_sync(struct mirror *mirror, struct err *err)
 	return 0;
 }
 
-int mirror_now(const struct mirror *mirror, int64_t *ret_seconds)
-{
-	static const char name[] = ".tmp-clock";
-	_cleanup_close_ int fd = -1;
-	struct stat st;
-
-	fd = openat(mirror->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return -errno;
-	if (futimens(fd, NULL) < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	unlinkat(mirror->fd, name, 0);
-	*ret_seconds = st.st_mtim.tv_sec;
-	return 0;
-}
-
 static int add_stranger(struct stored_files *files, const char *top,
-			const char *fan, const char *name)
+			const char *name)
 {
 	char **slot = vec_push(&files->strangers);
 
-	if (!slot ||
-	    asprintf(slot, "%s/%s%s%s", top, fan, *fan ? "/" : "", name) < 0) {
+	if (!slot || asprintf(slot, "%s/%s", top, name) < 0) {
 		if (slot)
 			files->strangers.count--;
 		return -ENOMEM;
@@ -388,26 +304,6 @@ static bool parse_digest_name(const char *fan, const char *name,
 	return hex_decode(hex, ret->bytes, DIGEST_BYTES) == 0;
 }
 
-static int list_name(int fan_fd, const char *top, const char *fan,
-		     const char *name, struct stored_files *files)
-{
-	struct stored_file *file;
-	struct digest digest;
-	struct stat st;
-
-	if (fstatat(fan_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISREG(st.st_mode) || !parse_digest_name(fan, name, &digest))
-		return add_stranger(files, top, fan, name);
-	file = vec_push(&files->list);
-	if (!file)
-		return -ENOMEM;
-	file->digest = digest;
-	file->size = (uint64_t)st.st_size;
-	file->mtime = st.st_mtim.tv_sec;
-	return 0;
-}
-
 static bool is_fan(const char *name)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -416,83 +312,52 @@ static bool is_fan(const char *name)
 	       strchr(digits, name[1]);
 }
 
-static int list_fan(int top_fd, const char *top, const char *fan,
-		    struct stored_files *files)
-{
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *entry;
-	int fd = openat(top_fd, fan,
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-
-		close(fd);
-		return r;
-	}
-	while ((errno = 0, entry = readdir(dir))) {
-		int r;
-
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
-		r = list_name(dirfd(dir), top, fan, entry->d_name, files);
-		if (r < 0)
-			return r;
-	}
-	return -errno;
-}
-
-static int list_top(int top_fd, const char *top, struct stored_files *files)
-{
-	_cleanup_closedir_ DIR *dir = fdopendir(top_fd);
-	struct dirent *entry;
-
-	if (!dir) {
-		int r = -errno;
-
-		close(top_fd);
-		return r;
-	}
-	while ((errno = 0, entry = readdir(dir))) {
-		const char *name = entry->d_name;
-		int r;
-
-		if (!strcmp(name, ".") || !strcmp(name, ".."))
-			continue;
-		r = is_fan(name) ? list_fan(dirfd(dir), top, name, files) :
-				   add_stranger(files, top, "", name);
-		if (r < 0)
-			return r;
-	}
-	return -errno;
-}
-
 static int compare_files(const void *a, const void *b)
 {
 	return digest_compare(&((const struct stored_file *)a)->digest,
 			      &((const struct stored_file *)b)->digest);
 }
 
+int stored_files_add(struct stored_files *files, const char *top,
+		     const char *name, bool is_regular, uint64_t size,
+		     int64_t mtime)
+{
+	const char *slash = strchr(name, '/');
+	struct stored_file *file;
+	struct digest digest;
+	char fan[3] = {0};
+
+	if (slash == name + 2)
+		memcpy(fan, name, 2);
+	if (!is_regular || !is_fan(fan) ||
+	    !parse_digest_name(fan, slash + 1, &digest))
+		return add_stranger(files, top, name);
+	file = vec_push(&files->list);
+	if (!file)
+		return -ENOMEM;
+	*file = (struct stored_file){
+		.digest = digest,
+		.size = size,
+		.mtime = mtime,
+	};
+	return 0;
+}
+
 int mirror_list(const struct mirror *mirror, const char *top,
 		struct stored_files *ret, struct err *err)
 {
 	struct stored_files files = {0};
-	int fd, r;
+	struct err why = {0};
+	int r;
 
 	*ret = files;
-	if (mirror->fd < 0)
+	if (mirror->is_absent)
 		return 0;
-	fd = openat(mirror->fd, top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
-		return 0;
-	r = fd < 0 ? -errno : list_top(fd, top, &files);
+	r = mirror->ops->list(mirror, top, &files, &why);
 	if (r < 0) {
 		stored_files_release(&files);
 		return err_set(err, -r, "cannot list '%s/%s': %s", mirror->path,
-			       top, strerror(-r));
+			       top, err_text(&why, r));
 	}
 	if (files.list.count > 0)
 		qsort(files.list.items, files.list.count,
@@ -518,4 +383,37 @@ struct stored_file *stored_files_find(const struct stored_files *files,
 		return NULL;
 	return bsearch(&key, files->list.items, files->list.count, sizeof(key),
 		       compare_files);
+}
+
+int mirror_now(const struct mirror *mirror, int64_t *ret_seconds,
+	       struct err *why)
+{
+	return mirror->ops->now(mirror, ret_seconds, why);
+}
+
+int mirror_reader_open(struct mirror_reader *reader,
+		       const struct mirror *mirror, const char *path,
+		       uint64_t size, size_t ahead, struct err *why)
+{
+	*reader = (struct mirror_reader){
+		.mirror = mirror,
+		.path = path,
+		.size = size,
+		.ahead = ahead,
+		.fd = -1,
+	};
+	return mirror->ops->open_reader(reader, why);
+}
+
+ssize_t mirror_reader_read(struct mirror_reader *reader, void *data, size_t len,
+			   uint64_t offset, struct err *why)
+{
+	return reader->mirror->ops->read_at(reader, data, len, offset, why);
+}
+
+void mirror_reader_close(struct mirror_reader *reader)
+{
+	if (reader->fd >= 0)
+		close(steal_fd(&reader->fd));
+	free(steal_ptr(reader->window));
 }

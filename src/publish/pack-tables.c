@@ -174,7 +174,8 @@ int pack_table_load(const struct mirror *mirror, const struct digest *id,
 {
 	char path[SOURCE_PATH_MAX];
 	uint8_t trailer[PACK_TRAILER_BYTES];
-	_cleanup_close_ int fd = -1;
+	_cleanup_(mirror_reader_close) struct mirror_reader reader;
+	struct err why = {0};
 	_cleanup_free_ void *table = NULL;
 	uint64_t offset, bytes;
 	struct pack_record *records;
@@ -183,28 +184,29 @@ int pack_table_load(const struct mirror *mirror, const struct digest *id,
 	ssize_t n;
 	int r;
 
-	fd = openat(mirror->fd, mirror_pack_path(id, path),
-		    O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, errno, "%s: %s", path, strerror(errno));
+	r = mirror_reader_open(&reader, mirror, mirror_pack_path(id, path),
+			       size, 0, &why);
+	if (r < 0)
+		return err_set(err, -r, "%s: %s", path, err_text(&why, r));
 	if (size < PACK_TRAILER_BYTES)
 		return err_set(err, EBADMSG, "%s is cut short", path);
-	n = pread_full(fd, trailer, sizeof(trailer), size - sizeof(trailer));
+	n = mirror_reader_read(&reader, trailer, sizeof(trailer),
+			       size - sizeof(trailer), &why);
 	if (n != (ssize_t)sizeof(trailer))
 		return err_set(err, n < 0 ? (int)-n : EBADMSG,
 			       "cannot read %s: %s", path,
-			       n < 0 ? strerror((int)-n) : "cut short");
+			       n < 0 ? err_text(&why, (int)n) : "cut short");
 	r = pack_trailer_parse(trailer, size, &offset, &bytes, err);
 	if (r < 0)
 		return err_prefix(err, r, "%s", path);
 	table = malloc(bytes);
 	if (!table)
 		return err_set(err, ENOMEM, "out of memory");
-	n = pread_full(fd, table, bytes, offset);
+	n = mirror_reader_read(&reader, table, bytes, offset, &why);
 	if (n != (ssize_t)bytes)
 		return err_set(err, n < 0 ? (int)-n : EBADMSG,
 			       "cannot read %s: %s", path,
-			       n < 0 ? strerror((int)-n) : "cut short");
+			       n < 0 ? err_text(&why, (int)n) : "cut short");
 	r = pack_table_parse(table, bytes, offset, &records, &count, &actual,
 			     err);
 	if (r < 0)

@@ -11,11 +11,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -29,7 +27,6 @@
 #include "source/source.h"
 
 #define FLUSH_BYTES (UINT64_C(8) << 20)
-#define CREATE_TRIES 16
 #define TAIL_LIMIT (4096u + 64u * PACK_MAX_RECORDS)
 
 struct pack_writer {
@@ -38,43 +35,16 @@ struct pack_writer {
 	uint32_t number; /* in tables */
 	uint32_t count;
 	int fd;	    /* -1: dry run */
-	char *path; /* of the temporary file */
+	char *path; /* of the temporary file, if it has one */
 	uint64_t bytes;
 	uint64_t flushed_bytes;
 };
 
-static int fail_write(const struct pack_writer *writer, int r, struct err *err)
+static int fail_write(const struct pack_writer *writer, int r,
+		      const struct err *why, struct err *err)
 {
 	return err_set(err, -r, "cannot write to mirror '%s': %s",
-		       writer->mirror->path, strerror(-r));
-}
-
-static int create_file(struct pack_writer *writer)
-{
-	for (int i = 0; i < CREATE_TRIES; i++) {
-		uint64_t random;
-
-		if (getrandom(&random, sizeof(random), 0) < 0)
-			random = now_ns();
-		if (asprintf(&writer->path, PACK_TEMPORARY_PREFIX "%016" PRIx64,
-			     random) < 0) {
-			writer->path = NULL;
-			return -ENOMEM;
-		}
-		writer->fd =
-			openat(writer->mirror->fd, writer->path,
-			       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (writer->fd >= 0)
-			return 0;
-		free(steal_ptr(writer->path));
-		if (errno == ENOENT &&
-		    mkdirat(writer->mirror->fd, "packs", 0777) < 0 &&
-		    errno != EEXIST)
-			return -errno;
-		if (errno != EEXIST && errno != ENOENT)
-			return -errno;
-	}
-	return -EEXIST;
+		       writer->mirror->path, err_text(why, r));
 }
 
 static struct pack_writer *writer_new(const struct mirror *mirror,
@@ -109,14 +79,16 @@ int pack_writer_open(const struct mirror *mirror, struct pack_tables *tables,
 		     bool is_dry_run, struct pack_writer **ret, struct err *err)
 {
 	struct pack_writer *writer = writer_new(mirror, tables);
+	struct err why = {0};
 	int r = 0;
 
 	if (!writer)
 		return err_set(err, ENOMEM, "out of memory");
 	if (!is_dry_run)
-		r = create_file(writer);
+		r = mirror->ops->pack_create(mirror, &writer->path, &writer->fd,
+					     &why);
 	if (r < 0) {
-		r = fail_write(writer, r, err);
+		r = fail_write(writer, r, &why, err);
 		writer_free(writer);
 		return r;
 	}
@@ -167,7 +139,7 @@ int pack_writer_append(struct pack_writer *writer,
 	if (r == 0)
 		r = add_record(writer, frame, ret_position);
 	if (r < 0)
-		return fail_write(writer, r, err);
+		return fail_write(writer, r, NULL, err);
 	*ret_pack = writer->number;
 	start_flush(writer);
 	return 0;
@@ -184,51 +156,24 @@ bool pack_writer_is_full(const struct pack_writer *writer)
 	       writer->count >= PACK_MAX_RECORDS;
 }
 
-static int sync_parent(const struct mirror *mirror, const char *path)
-{
-	_cleanup_close_ int fd = -1;
-	char parent[SOURCE_PATH_MAX];
-
-	snprintf(parent, sizeof(parent), "%.*s",
-		 (int)(strrchr(path, '/') - path), path);
-	fd = openat(mirror->fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd) < 0)
-		return -errno;
-	return 0;
-}
-
 /* From the temporary name to the right one. */
-static int give_name(struct pack_writer *writer, const struct digest *id)
+static int give_name(struct pack_writer *writer, const struct digest *id,
+		     struct err *why)
 {
 	const struct mirror *mirror = writer->mirror;
-	char path[SOURCE_PATH_MAX], parent[SOURCE_PATH_MAX];
-	int r;
+	char path[SOURCE_PATH_MAX];
+	int r = mirror->ops->pack_store(mirror, writer->path, writer->fd,
+					mirror_pack_path(id, path), why);
 
-	mirror_pack_path(id, path);
-	snprintf(parent, sizeof(parent), "%.*s",
-		 (int)(strrchr(path, '/') - path), path);
-	r = mkdir_parents(mirror->fd, parent, 0777);
-	if (r < 0)
-		return r;
-	if (renameat(mirror->fd, writer->path, mirror->fd, path) < 0)
-		return -errno;
-	free(steal_ptr(writer->path));
-	r = sync_parent(mirror, path);
-	return r == 0 ? sync_parent(mirror, parent) : r;
-}
-
-static int write_tail(struct pack_writer *writer, const struct buf *tail)
-{
-	int r = pwrite_full(writer->fd, tail->data, tail->len, writer->bytes);
-
-	if (r == 0 && fsync(writer->fd) < 0)
-		r = -errno;
+	if (r == 0)
+		free(steal_ptr(writer->path));
 	return r;
 }
 
 int pack_writer_finish(struct pack_writer *writer, struct err *err)
 {
 	const struct pack_record *records;
+	struct err why = {0};
 	struct digest id;
 	struct buf tail;
 	uint32_t count;
@@ -239,14 +184,14 @@ int pack_writer_finish(struct pack_writer *writer, struct err *err)
 	buf_init(&tail, TAIL_LIMIT);
 	r = pack_table_write(records, count, writer->bytes, &tail, &id);
 	if (r == 0 && writer->fd >= 0)
-		r = write_tail(writer, &tail);
+		r = pwrite_full(writer->fd, tail.data, tail.len, writer->bytes);
 	if (r == 0 && writer->fd >= 0)
-		r = give_name(writer, &id);
+		r = give_name(writer, &id, &why);
 	if (r == 0)
 		pack_tables_close(writer->tables, writer->number, &id,
 				  writer->bytes + tail.len);
 	else
-		fail_write(writer, r, err);
+		fail_write(writer, r, &why, err);
 	buf_release(&tail);
 	pack_writer_abandon(writer);
 	return r;
@@ -257,6 +202,7 @@ void pack_writer_abandon(struct pack_writer *writer)
 	if (!writer)
 		return;
 	if (writer->path)
-		unlinkat(writer->mirror->fd, writer->path, 0);
+		(void)writer->mirror->ops->remove(writer->mirror, writer->path,
+						  NULL);
 	writer_free(writer);
 }

@@ -172,7 +172,7 @@ static bool is_same_file(const struct mirror *mirror, const char *path,
 	bool is_same;
 
 	buf_init(&found, wanted->len);
-	is_same = file_read(mirror->fd, path, &found) == 0 &&
+	is_same = mirror->ops->read(mirror, path, &found, NULL) == 0 &&
 		  found.len == wanted->len &&
 		  memcmp(found.data, wanted->data, wanted->len) == 0;
 	buf_release(&found);

@@ -232,7 +232,7 @@ static int load_current(struct run *run, struct err *err)
 static int open_mirror(struct run *run, struct err *err)
 {
 	const struct publish_options *options = run->options;
-	int r = mirror_open(options->mirror,
+	int r = mirror_open(options->mirror, options->access,
 			    options->is_dry_run ? MIRROR_OPEN_ABSENT_OK :
 						  MIRROR_OPEN_CREATE,
 			    &run->mirror, err);
@@ -377,26 +377,28 @@ static int write_places(struct run *run, struct err *err)
 static int keep_current(struct run *run, struct err *err)
 {
 	char path[SOURCE_PATH_MAX];
+	const struct mirror *mirror = run->mirror;
+	struct err why = {0};
 	struct buf text;
 	int r;
 
 	if (!run->has_current)
 		return 0;
 	buf_init(&text, LIMIT_HEAD_BYTES);
-	r = file_read(run->mirror->fd,
-		      mirror_head_path(run->options->name, NULL, path), &text);
+	r = mirror->ops->read(mirror,
+			      mirror_head_path(run->options->name, NULL, path),
+			      &text, &why);
 	if (r == 0)
-		r = file_write(run->mirror->fd,
-			       history_path(run->options->name,
-					    run->current.serial, path,
-					    sizeof(path)),
-			       text.data, text.len, 0666,
-			       FILE_WRITE_SYNC | FILE_WRITE_EXCLUSIVE |
-				       FILE_WRITE_MKDIR);
+		r = mirror->ops->write(
+			mirror,
+			history_path(run->options->name, run->current.serial,
+				     path, sizeof(path)),
+			text.data, text.len,
+			MIRROR_WRITE_SYNC | MIRROR_WRITE_NEW, &why);
 	buf_release(&text);
 	if (r < 0 && r != -EEXIST)
 		return err_set(err, -r, "cannot write '%s/%s': %s",
-			       run->mirror->path, path, strerror(-r));
+			       mirror->path, path, err_text(&why, r));
 	return 0;
 }
 

@@ -15,8 +15,15 @@
 /*
  * The door of publish/: a directory becomes a snapshot on a mirror, and what
  * an administrator does to a mirror afterwards. Mirrors are directories (a
- * path or a file:// URL). Nothing here prints.
+ * path or a file:// URL) or buckets (s3://BUCKET/PREFIX). Nothing here prints.
  */
+
+/* How a mirror is reached, where it is in a bucket. All may be NULL. */
+struct origin_options;
+struct mirror_access {
+	const struct origin_options *origin; /* fetch/fetch.h */
+	const char *proxy, *ca_file, *cert_file, *cert_key_file;
+};
 
 /* Publishing. */
 
@@ -34,6 +41,7 @@ struct publish_progress {
 struct publish_options {
 	const char *tree;
 	const char *mirror;
+	const struct mirror_access *access; /* NULL: defaults */
 	const char *name;		     /* of the dataset */
 	const char *tag;		     /* NULL: none */
 	const struct secret_key *key;	     /* NULL: unsigned */
@@ -86,7 +94,8 @@ enum publish_head_kind { PUBLISH_CURRENT, PUBLISH_TAGGED, PUBLISH_HISTORY };
 /* Heads of one dataset or (name NULL) all: by name, then current, tagged and
  * past ones, each ascending. err_text is not NULL where one is unreadable;
  * head is then empty. Return nonzero to stop. */
-int publish_log(const char *mirror, const char *name,
+int publish_log(const char *mirror, const struct mirror_access *access,
+		const char *name,
 		int (*report)(void *arg, enum publish_head_kind kind,
 			      const char *path, const struct head *head,
 			      const char *err_text),
@@ -94,15 +103,18 @@ int publish_log(const char *mirror, const char *name,
 
 /* Give the snapshot with that serial (0: the current one) a tag, or move a
  * tag to a later serial when is_forced. */
-int publish_tag(const char *mirror, const char *name, const char *tag,
+int publish_tag(const char *mirror, const struct mirror_access *access,
+		const char *name, const char *tag,
 		uint64_t serial, const struct secret_key *key, bool is_forced,
 		struct head *ret, struct err *err);
-int publish_untag(const char *mirror, const char *name, const char *tag,
+int publish_untag(const char *mirror, const struct mirror_access *access,
+		const char *name, const char *tag,
 		  struct err *err);
 
 /* Make an old snapshot the current one, under a new serial. which: a serial,
  * or the (start of the) catalog's digest. */
-int publish_rollback(const char *mirror, const char *name, const char *which,
+int publish_rollback(const char *mirror, const struct mirror_access *access,
+		const char *name, const char *which,
 		     const struct secret_key *key, bool is_forced,
 		     struct head *ret, struct err *err);
 
@@ -110,6 +122,7 @@ int publish_rollback(const char *mirror, const char *name, const char *which,
 
 struct check_options {
 	const char *mirror;
+	const struct mirror_access *access; /* NULL: defaults */
 	unsigned int threads; /* 0: one for each processor */
 	/* On one thread at a time. */
 	void (*report)(void *arg, const char *path, const char *text);
@@ -131,6 +144,7 @@ int check_mirror(const struct check_options *options, struct check_result *ret,
 
 struct gc_options {
 	const char *mirror;
+	const struct mirror_access *access; /* NULL: defaults */
 	uint64_t keep_s;  /* heads of the history younger than this are kept */
 	uint64_t grace_s; /* files younger than this are spared */
 	unsigned int threads;

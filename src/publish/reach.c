@@ -11,10 +11,8 @@
 #include <config.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -37,10 +35,13 @@ struct reach {
 	VEC(struct digest) reported; /* missing things are told once */
 };
 
+/* Of a places file, where it is far away. */
+#define READ_AHEAD_BYTES ((size_t)256 << 10)
+
 /* A places file, opened beside its recipe. */
 struct places_file {
 	char path[SOURCE_PATH_MAX];
-	int fd;
+	struct mirror_reader reader;
 	struct places_head *head;
 	uint32_t *packs; /* numbers in the inventory, by index in the head */
 };
@@ -138,8 +139,7 @@ static int load(struct reach *reach, const struct digest *digest, size_t limit,
 
 static void places_file_close(struct places_file *file)
 {
-	if (file->fd >= 0)
-		close(file->fd);
+	mirror_reader_close(&file->reader);
 	places_head_free(file->head);
 	free(file->packs);
 }
@@ -149,20 +149,22 @@ static int read_places_head(struct places_file *file, struct err *err)
 	uint8_t fixed[PLACES_FIXED_BYTES];
 	_cleanup_free_ uint8_t *data = NULL;
 	uint64_t bytes;
-	ssize_t n = pread_full(file->fd, fixed, sizeof(fixed), 0);
+	struct err why = {0};
+	ssize_t n = mirror_reader_read(&file->reader, fixed, sizeof(fixed), 0,
+				       &why);
 	int r;
 
 	if (n < 0)
-		return err_set(err, (int)-n, "%s", strerror((int)-n));
+		return err_set(err, (int)-n, "%s", err_text(&why, (int)n));
 	r = places_head_size(fixed, (size_t)n, &bytes, err);
 	if (r < 0)
 		return r;
 	data = malloc(bytes);
 	if (!data)
 		return -ENOMEM;
-	n = pread_full(file->fd, data, bytes, 0);
+	n = mirror_reader_read(&file->reader, data, bytes, 0, &why);
 	if (n < 0)
-		return err_set(err, (int)-n, "%s", strerror((int)-n));
+		return err_set(err, (int)-n, "%s", err_text(&why, (int)n));
 	return places_head_parse(data, (size_t)n, &file->head, err);
 }
 
@@ -202,17 +204,18 @@ static int number_packs(struct reach *reach, struct places_file *file)
 static int places_file_open(struct reach *reach, const struct digest *object,
 			    uint64_t chunk_count, struct places_file *ret)
 {
-	struct places_file file = {.fd = -1};
+	struct places_file file = {.reader = {.fd = -1}};
 	struct stored_file *stored =
 		stored_files_find(&reach->inventory->places, object);
 	struct err err = {0};
 	int r;
 
 	mirror_places_path(object, file.path);
-	/* not blocking: a FIFO may have the name */
-	file.fd = openat(reach->inventory->mirror->fd, file.path,
-			 O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (file.fd < 0 || !stored) {
+	r = stored ? mirror_reader_open(&file.reader, reach->inventory->mirror,
+					file.path, stored->size,
+					READ_AHEAD_BYTES, NULL) :
+		     -ENOENT;
+	if (r < 0) {
 		bad(reach, file.path, "missing: a head needs it");
 		places_file_close(&file);
 		return 0;
@@ -233,26 +236,29 @@ static int places_file_open(struct reach *reach, const struct digest *object,
 		return r == -ENOMEM ? r : 0;
 	}
 	*ret = file;
+	ret->reader.path = ret->path;
 	return 1;
 }
 
 /* The places of one page; *ret NULL after a report. */
-static int read_places_page(struct reach *reach, const struct places_file *file,
+static int read_places_page(struct reach *reach, struct places_file *file,
 			    uint32_t page, struct place **ret,
 			    uint32_t *ret_count)
 {
 	uint32_t bytes = file->head->pages[page].stored_bytes;
 	_cleanup_free_ uint8_t *frame = malloc(bytes);
 	struct err err = {0};
+	struct err why = {0};
 	ssize_t n;
 	int r;
 
 	*ret = NULL;
 	if (!frame)
 		return -ENOMEM;
-	n = pread_full(file->fd, frame, bytes, file->head->pages[page].offset);
+	n = mirror_reader_read(&file->reader, frame, bytes,
+			       file->head->pages[page].offset, &why);
 	if (n < 0)
-		r = err_set(&err, (int)-n, "%s", strerror((int)-n));
+		r = err_set(&err, (int)-n, "%s", err_text(&why, (int)n));
 	else if ((size_t)n != bytes)
 		r = err_set(&err, EBADMSG, "cut short");
 	else
@@ -298,7 +304,7 @@ static void follow_place(struct reach *reach, const struct places_file *file,
 }
 
 /* Records [0, count) of one page, which are chunks from `first` on. */
-static int follow_page(struct reach *reach, const struct places_file *file,
+static int follow_page(struct reach *reach, struct places_file *file,
 		       uint64_t first, const struct recipe_record *records,
 		       uint32_t count)
 {
@@ -321,7 +327,7 @@ static int follow_page(struct reach *reach, const struct places_file *file,
 /* Recipes. */
 
 static int follow_recipe_page(struct reach *reach, const struct recipe *recipe,
-			      uint32_t number, const struct places_file *places)
+			      uint32_t number, struct places_file *places)
 {
 	struct recipe_page *page;
 	struct digest digest;
@@ -352,7 +358,7 @@ static int follow_recipe_page(struct reach *reach, const struct recipe *recipe,
 }
 
 static int follow_root(struct reach *reach, const struct recipe *recipe,
-		       const struct places_file *places)
+		       struct places_file *places)
 {
 	struct recipe_page *page;
 	int r = 0;

@@ -7,6 +7,8 @@
  * nothing else vouches for it after a power loss; that costs about a tenth
  * of compressing it again. Frames are copied to a new file: a process that was
  * only stopped may still have the old one open, and write into it.
+ *
+ * A bucket has whole packs only; what unfinished uploads left there is removed.
  */
 #include <config.h>
 
@@ -24,6 +26,7 @@
 #include "base/vec.h"
 #include "format/codec.h"
 #include "format/limits.h"
+#include "publish/bucket.h"
 #include "publish/mirror-store.h"
 #include "publish/pack-tables.h"
 #include "publish/pack-writer.h"
@@ -222,14 +225,16 @@ int salvage_packs(const struct mirror *mirror, unsigned int threads,
 		.mirror = mirror,
 		.tables = pack_tables_new(mirror),
 	};
+	struct err why = {0};
 	int r;
 
 	if (!salvage.tables)
 		return err_set(err, ENOMEM, "out of memory");
-	r = find_paths(&salvage);
+	r = mirror->bucket ? bucket_clean(mirror->bucket, &why) :
+			     find_paths(&salvage);
 	if (r < 0)
 		err_set(err, -r, "cannot list '%s/packs': %s", mirror->path,
-			strerror(-r));
+			err_text(&why, r));
 	else
 		r = parallel_for(salvage.paths.count, threads, salvage_one,
 				 &salvage, err);

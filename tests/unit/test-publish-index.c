@@ -35,7 +35,7 @@ struct fixture {
 static void fixture_open(struct fixture *f, const struct publish_env *env)
 {
 	assert_int_equal(
-		mirror_open(env->mirror, MIRROR_OPEN_CREATE, &f->mirror, NULL),
+		mirror_open(env->mirror, NULL, MIRROR_OPEN_CREATE, &f->mirror, NULL),
 		0);
 	f->tables = pack_tables_new(f->mirror);
 	f->index = chunk_index_new(f->tables);

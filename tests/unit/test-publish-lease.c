@@ -27,7 +27,7 @@ static struct mirror *open_mirror(void **state)
 	struct mirror *mirror;
 
 	assert_int_equal(
-		mirror_open(env->mirror, MIRROR_OPEN_CREATE, &mirror, NULL), 0);
+		mirror_open(env->mirror, NULL, MIRROR_OPEN_CREATE, &mirror, NULL), 0);
 	return mirror;
 }
 

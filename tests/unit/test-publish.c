@@ -201,7 +201,7 @@ static void test_refusals(void **state)
 	expect_refusal(&options, "cannot open '/nowhere'");
 	options.tree = env->tree;
 	options.mirror = "http://host/m";
-	expect_refusal(&options, "only directories and file:// are supported");
+	expect_refusal(&options, "only directories, file:// and s3:// are supported");
 	options.mirror = "file://host/m";
 	expect_refusal(&options, "names another host");
 	options.mirror = env->tree; /* has files and no marker */
@@ -316,10 +316,10 @@ static void test_signed_stays_signed(void **state)
 	options.key = NULL;
 	assert_int_equal(expect_refusal(&options, "is signed by key"),
 			 -EKEYREJECTED);
-	assert_int_equal(publish_tag(env->mirror, "set", "t", 0, NULL, false,
+	assert_int_equal(publish_tag(env->mirror, NULL, "set", "t", 0, NULL, false,
 				     &head, NULL),
 			 -EKEYREJECTED);
-	assert_int_equal(publish_rollback(env->mirror, "set", "1", NULL, false,
+	assert_int_equal(publish_rollback(env->mirror, NULL, "set", "1", NULL, false,
 					  &head, NULL),
 			 -EKEYREJECTED);
 	options.is_forced = true;
@@ -346,35 +346,35 @@ static void test_tags_and_rollback(void **state)
 	publish(&options, &two);
 	assert_int_equal(two.head.serial, 2);
 
-	assert_int_equal(publish_tag(env->mirror, "set", "v2", 0, NULL, false,
+	assert_int_equal(publish_tag(env->mirror, NULL, "set", "v2", 0, NULL, false,
 				     &head, NULL),
 			 0);
 	assert_int_equal(head.serial, 2);
-	assert_int_equal(publish_tag(env->mirror, "set", "v2", 1, NULL, false,
+	assert_int_equal(publish_tag(env->mirror, NULL, "set", "v2", 1, NULL, false,
 				     &head, NULL),
 			 -EEXIST);
-	assert_int_equal(publish_tag(env->mirror, "set", "v2", 1, NULL, true,
+	assert_int_equal(publish_tag(env->mirror, NULL, "set", "v2", 1, NULL, true,
 				     &head, NULL),
 			 -EINVAL); /* readers would not follow */
-	assert_int_equal(publish_tag(env->mirror, "set", "v3", 9, NULL, false,
+	assert_int_equal(publish_tag(env->mirror, NULL, "set", "v3", 9, NULL, false,
 				     &head, NULL),
 			 -ENOENT);
 
 	digest_text(&first, text);
 	text[7 + 10] = '\0'; /* the start of it is enough */
-	assert_int_equal(publish_rollback(env->mirror, "set", text + 7, NULL,
+	assert_int_equal(publish_rollback(env->mirror, NULL, "set", text + 7, NULL,
 					  false, &head, NULL),
 			 0);
 	assert_int_equal(head.serial, 3);
 	assert_true(digest_equal(&head.catalog, &first));
-	assert_int_equal(publish_rollback(env->mirror, "set", "1", NULL, false,
+	assert_int_equal(publish_rollback(env->mirror, NULL, "set", "1", NULL, false,
 					  &head, NULL),
 			 -EEXIST);
-	assert_int_equal(publish_rollback(env->mirror, "none", "1", NULL, false,
+	assert_int_equal(publish_rollback(env->mirror, NULL, "none", "1", NULL, false,
 					  &head, NULL),
 			 -ENOENT);
-	assert_int_equal(publish_untag(env->mirror, "set", "v2", NULL), 0);
-	assert_int_equal(publish_untag(env->mirror, "set", "v2", NULL),
+	assert_int_equal(publish_untag(env->mirror, NULL, "set", "v2", NULL), 0);
+	assert_int_equal(publish_untag(env->mirror, NULL, "set", "v2", NULL),
 			 -ENOENT);
 }
 
@@ -410,12 +410,12 @@ static void test_log_has_all(void **state)
 	options.name = "a-b";
 	publish(&options, &result);
 	assert_int_equal(
-		publish_log(env->mirror, NULL, count_head, counts, NULL), 0);
+		publish_log(env->mirror, NULL, NULL, count_head, counts, NULL), 0);
 	assert_int_equal(counts[PUBLISH_CURRENT], 2);
 	assert_int_equal(counts[PUBLISH_TAGGED], 1);
 	assert_int_equal(counts[PUBLISH_HISTORY], 3);
 	assert_int_equal(
-		publish_log(env->mirror, "b", count_head, counts, &err),
+		publish_log(env->mirror, NULL, "b", count_head, counts, &err),
 		-ENOENT);
 }
 

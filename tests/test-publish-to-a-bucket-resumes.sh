@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A publish to a bucket that is killed leaves a whole pack and parts of
+# another: the next run uses the one and removes the others. Two do not write at
+# once, a head that somebody else changed is not overwritten, a server that is
+# busy is asked again, and one without conditions is used without.
+. "${top_srcdir:-.}/tests/lib.sh"
+requires net moto python3
+
+mkdir tree
+head -c 70000000 /dev/urandom > tree/a
+head -c 12000000 /dev/urandom > tree/b
+test_key
+start_s3 --load mirrors= --page 1
+export AWS_ENDPOINT_URL=$s3_endpoint
+export AWS_ACCESS_KEY_ID=test-id AWS_SECRET_ACCESS_KEY=test/secret+key
+mirror=s3://mirrors/m
+publish=(larder publish -n set -k test.key --threads 1 tree "$mirror")
+
+control() {
+	curl -sS "$s3_endpoint/-control?$1"
+}
+
+# The second pack is never put together.
+busy='status=503&code=SlowDown&times=1000'
+control "$busy&match=POST.*uploadId=&skip=1"
+"${publish[@]}" > out 2>&1 &
+first=$!
+wait_for 120 grep -q 'POST.*uploadId=.* 503 ' "$s3_log"
+expect_fail "mirror 's3://mirrors/m' is in use: larder publish on host" \
+	"${publish[@]}"
+kill -KILL $first
+wait $first || true
+control times=0
+! grep -q 'PUT .*/heads/' "$s3_log" || fail "a head too early"
+
+: > "$s3_log"
+"${publish[@]}" > out
+grep -q '^published set serial 1' out || fail "$(cat out)"
+grep -q 'DELETE .*/packs/.*uploadId=.* 204 ' "$s3_log" ||
+	fail "parts were left"
+known=$(sed -n 's/.*; \([0-9]*\)[.0-9]* MiB known.*/\1/p' out)
+[ "${known:-0}" -ge 60 ] || fail "did not go on: $(cat out)"
+larder check "$mirror" | grep -q '^ok'
+
+# Busy for a while.
+echo 2 > tree/c
+control 'status=503&code=SlowDown&times=3&match=PUT'
+"${publish[@]}" | grep -q '^published set serial 2'
+
+# Somebody changes the head while we are about to.
+echo 3 > tree/c
+: > "$s3_log"
+control "$busy&match=PUT.*/heads/"
+"${publish[@]}" > out 2>&1 &
+first=$!
+wait_for 120 grep -q 'PUT .*/heads/set 503 ' "$s3_log"
+control times=0
+echo other > bad
+control "$busy&match=PUT.*/heads/&skip=1"
+curl -sS --fail --aws-sigv4 aws:amz:us-east-1:s3 -u "test-id:test/secret+key" \
+	-H "x-amz-content-sha256: $(sha256sum < bad | cut -c-64)" \
+	-H 'Content-Type: x' -X PUT --data-binary @bad \
+	"$s3_endpoint/mirrors/m/heads/set"
+control times=0
+! wait $first || fail "overwrote a head that was not its own"
+grep -q 'somebody else has changed it meanwhile: try again' out ||
+	fail "$(cat out)"
+
+# Without conditions.
+mirror=s3://mirrors/n
+control 'status=501&code=NotImplemented&times=1&match=PUT.*/n/lease'
+larder publish -n set -k test.key tree "$mirror" | grep -q '^published'
