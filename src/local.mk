@@ -163,6 +163,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/stats.h \
 	%D%/dataset/timer.c \
 	%D%/dataset/timer.h \
+	%D%/dataset/together.c \
 	%D%/dataset/tries.c \
 	%D%/dataset/tries.h \
 	%D%/dataset/waiter.c \

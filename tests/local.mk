@@ -146,6 +146,7 @@ dist_check_SCRIPTS += \
 	%D%/test-hub-repositories-are-mounted.sh \
 	%D%/test-hub-revisions-are-frozen.sh \
 	%D%/test-hub-says-who-may-not.sh \
+	%D%/test-hub-sections-share-a-cache.sh \
 	%D%/test-hub-tokens-stay-home.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
 	%D%/test-imitated-hub-satisfies-clients.sh \

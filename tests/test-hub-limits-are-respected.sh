@@ -19,7 +19,8 @@ for file in README.md .gitattributes empty model.safetensors.index.json \
 done
 refused=$(hub_asked ' 429 ')
 [ "$refused" -ge 1 ] || fail "the limit was never met"
-[ "$refused" -le 3 ] || fail "asked $refused times in vain"
+# Those that were under way at once may be refused each.
+[ "$refused" -le 32 ] || fail "asked $refused times in vain"
 
 # A window that ends too late: an error that says when.
 hub_set '{"limit_api": 1, "window": 3000}'

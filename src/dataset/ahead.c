@@ -196,6 +196,29 @@ static void run_ahead(struct task *task, struct worker *worker)
 	node_job_end(node);
 }
 
+void readahead_start(struct dataset *dataset, struct blob *blob,
+		     const struct blob_source *source, uint64_t start,
+		     uint64_t end)
+{
+	struct ahead_task *ahead;
+
+	if (blob->cached && cache_blob_complete(blob->cached)) {
+		atomic_store(&blob->is_complete, true);
+		return;
+	}
+	ahead = calloc(1, sizeof(*ahead));
+	if (!ahead)
+		return;
+	ahead->task.run = run_ahead;
+	ahead->dataset = dataset;
+	ahead->blob = blob_ref(blob);
+	ahead->source = *source;
+	ahead->start = start;
+	ahead->end = end;
+	node_job_begin(dataset->node);
+	work_add(dataset->node->verify, &ahead->task, WORK_BEHIND);
+}
+
 void readahead_after(struct dataset *dataset, struct blob *blob,
 		     const struct blob_source *source, uint64_t start,
 		     uint64_t end, bool ends_file)
@@ -210,7 +233,6 @@ void readahead_after(struct dataset *dataset, struct blob *blob,
 						   memory_order_relaxed),
 	};
 	uint64_t ahead_start, ahead_end;
-	struct ahead_task *ahead;
 	char hex[DIGEST_HEX_MAX];
 
 	log_debug("read blob=%.12s start=%" PRIu64 " end=%" PRIu64
@@ -221,19 +243,5 @@ void readahead_after(struct dataset *dataset, struct blob *blob,
 		return;
 	if (!note(node->readaheads, blob, &read, &ahead_start, &ahead_end))
 		return;
-	if (blob->cached && cache_blob_complete(blob->cached)) {
-		atomic_store(&blob->is_complete, true);
-		return;
-	}
-	ahead = calloc(1, sizeof(*ahead));
-	if (!ahead)
-		return;
-	ahead->task.run = run_ahead;
-	ahead->dataset = dataset;
-	ahead->blob = blob_ref(blob);
-	ahead->source = *source;
-	ahead->start = ahead_start;
-	ahead->end = ahead_end;
-	node_job_begin(node);
-	work_add(node->verify, &ahead->task, WORK_BEHIND);
+	readahead_start(dataset, blob, source, ahead_start, ahead_end);
 }

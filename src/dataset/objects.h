@@ -17,6 +17,7 @@ struct catalog_object {
 	struct object object;
 	struct catalog *catalog;
 	atomic_uint_fast64_t checked; /* which parent and index it fits */
+	atomic_bool is_together;      /* together.c has seen it */
 };
 
 struct recipe_object {

@@ -516,6 +516,9 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 				end == file_end &&
 					entry.size < reading->blob->bytes);
 	reading->waiter->is_noted = true;
+	if (r == 0 && reading->from_flights > 0)
+		reference_together(reading->dataset, part.object,
+				   reading->blob);
 	part_release(&part);
 	return r;
 }

@@ -17,6 +17,10 @@ struct object_key chunk_key(const struct dataset *dataset,
 struct readaheads;
 struct readaheads *readaheads_new(void);
 void readaheads_free(struct readaheads *readaheads);
+/* Bytes [start, end) of the blob, as far as the budget allows. */
+void readahead_start(struct dataset *dataset, struct blob *blob,
+		     const struct blob_source *source, uint64_t start,
+		     uint64_t end);
 /* Bytes [start, end) of the blob are being read: start what comes next.
  * ends_file: with them a file ends that is not the blob's only one. */
 void readahead_after(struct dataset *dataset, struct blob *blob,

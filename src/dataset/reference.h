@@ -23,6 +23,11 @@ int reference_page(struct dataset *dataset, struct blob *blob, uint64_t offset,
  */
 int reference_check(const struct blob *blob, struct err *err);
 
+/* blob, which the catalog names, was fetched: fetch its small neighbours as
+ * well, once (together.c). */
+void reference_together(struct dataset *dataset, struct catalog_object *catalog,
+			const struct blob *blob);
+
 /* ---- a job's steps; the rest is chunk-job.c's */
 
 /* In place of mirrors' places: 0, DATASET_PARKED, or why not. */
