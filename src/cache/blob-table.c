@@ -267,6 +267,20 @@ void blob_table_each(struct blob_table *table,
 	}
 }
 
+void blob_table_renew(struct blob_table *table)
+{
+	scoped_lock(&table->lock);
+	for (unsigned int i = 0; i < BLOB_BUCKETS; i++) {
+		struct cache_blob *blob = table->buckets[i], *next;
+
+		for (; blob; blob = next) {
+			next = blob->next;
+			if (blob->refs > 0 && cache_blob_in_segments(blob))
+				unlist(table, blob);
+		}
+	}
+}
+
 bool blob_table_forget(struct blob_table *table, const struct digest *id)
 {
 	struct cache_blob *blob;

@@ -87,6 +87,10 @@ unsigned int blob_table_trim(struct blob_table *table, int64_t before_s);
 void blob_table_each(struct blob_table *table,
 		     void (*each)(void *arg, struct cache_blob *blob),
 		     void *arg);
+/* Blobs in segments that are in use: who opens one next gets a new struct, with
+ * no segment open, and the old one ends with those that use it now. A stream
+ * through a blob larger than the cache would otherwise keep all of it open. */
+void blob_table_renew(struct blob_table *table);
 /* False if it is in use in this process; an idle one is freed first. */
 bool blob_table_forget(struct blob_table *table, const struct digest *id);
 

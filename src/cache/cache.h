@@ -155,6 +155,9 @@ unsigned int cache_blob_rejections(struct cache_blob *blob);
 int cache_blob_candidate(struct cache_blob *blob, uint64_t unit,
 			 uint64_t offset, uint32_t length, void *ret_data);
 
+/* Whether its file is cut in segments: then it is closed and opened again where
+ * files that are open stand in the way of eviction. */
+bool cache_blob_in_segments(const struct cache_blob *blob);
 uint64_t cache_blob_bytes_present(struct cache_blob *blob);
 bool cache_blob_complete(struct cache_blob *blob);
 

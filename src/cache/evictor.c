@@ -70,6 +70,7 @@ void evictor_let_go(struct cache *cache)
 {
 	struct evictor *evictor = &cache->evictor;
 
+	blob_table_renew(&cache->blobs);
 	pthread_mutex_lock(&evictor->pressure_lock);
 	if (evictor->let_go)
 		evictor->let_go(evictor->let_go_arg);

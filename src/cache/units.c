@@ -488,6 +488,12 @@ static bool row_of_ours(struct cache_blob *blob, struct blob_row *ret)
 	       ret->gen == blob->gen;
 }
 
+bool cache_blob_in_segments(const struct cache_blob *blob)
+{
+	return atomic_load_explicit(&blob->is_attached, memory_order_acquire) &&
+	       blob->segment_bytes > 0;
+}
+
 uint64_t cache_blob_bytes_present(struct cache_blob *blob)
 {
 	uint64_t own = atomic_load(&blob->own_bytes);

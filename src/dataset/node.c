@@ -18,6 +18,7 @@
 #include "base/io.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
+#include "dataset/blob.h"
 #include "dataset/node.h"
 #include "dataset/pool.h"
 #include "dataset/read.h"
@@ -101,11 +102,18 @@ static void fire_sweep(struct timer *timer)
 
 /* On a thread of the cache: files of blobs that nobody reads at this moment
  * shall be closed. */
+static bool is_in_segments(const struct object *object)
+{
+	const struct blob *blob = (const struct blob *)object;
+
+	return blob->cached && cache_blob_in_segments(blob->cached);
+}
+
 static void let_go(void *arg)
 {
 	struct node *node = arg;
 
-	table_drop_idle(node->blobs);
+	table_drop_idle(node->blobs, is_in_segments);
 }
 
 static int open_cache(struct node *node, const struct node_options *options,

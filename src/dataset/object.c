@@ -238,7 +238,8 @@ void table_drop(struct table *table, const struct object_key *key)
 	object_unref(object);
 }
 
-void table_drop_idle(struct table *table)
+void table_drop_idle(struct table *table,
+		     _Bool (*is_unwanted)(const struct object *object))
 {
 	for (unsigned i = 0; i < SHARDS; i++) {
 		struct shard *shard = &table->shards[i];
@@ -249,7 +250,8 @@ void table_drop_idle(struct table *table)
 			next = at->newer;
 			/* Nobody can take a reference meanwhile: that needs
 			 * the lock, or one. */
-			if (atomic_load(&at->refs) > 1)
+			if (atomic_load(&at->refs) > 1 &&
+			    !(is_unwanted && is_unwanted(at)))
 				continue;
 			take(table, shard,
 			     find(shard, object_key_hash(&at->key), &at->key));

@@ -75,7 +75,9 @@ struct object *table_get(struct table *table, const struct object_key *key);
  * longest ago until the rest fits; the new one stays whatever its size. */
 void table_put(struct table *table, struct object *object);
 void table_drop(struct table *table, const struct object_key *key);
-/* Drops what nobody but the table holds. */
-void table_drop_idle(struct table *table);
+/* Drops what nobody but the table holds, and what is_unwanted says (NULL:
+ * nothing); that is called under a lock of the table. */
+void table_drop_idle(struct table *table,
+		     _Bool (*is_unwanted)(const struct object *object));
 
 #endif

@@ -253,6 +253,44 @@ static void test_segments_go_one_by_one(void **state)
 	env_remove(dir);
 }
 
+/* A stream through a blob larger than the cache: it never lets go of the blob,
+ * but what it has left behind can be had. */
+static void test_a_stream_leaves_segments_behind(void **state)
+{
+	char *dir = env_directory();
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct cache_blob *blob = env_blob(cache, 7, BIG_UNITS), *before;
+	struct cache_usage usage;
+
+	(void)state;
+	keeper_stop(&cache->keeper); /* the test is the keeper */
+	for (unsigned int segment = 0; segment < 3; segment++)
+		put_segment(blob, segment);
+	for (unsigned int segment = 0; segment < 3; segment++)
+		age_segment(cache, blob, segment);
+	put_segment(blob, 3);
+	recorder_flush(&cache->recorder, 5000);
+	evictor_run(cache); /* all is open: it asks */
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.blobs_evicted, 0);
+	before = blob;
+	blob = env_blob(cache, 7, BIG_UNITS);
+	assert_true(blob != before);
+	assert_int_equal(env_check(blob, 7, big_unit(3, 0)), 1);
+	assert_int_equal(env_check(before, 7, big_unit(0, 0)), 1);
+	cache_blob_close(before);
+	atomic_store(&cache->evictor.quiet_until_ms, 0);
+	evictor_run(cache);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.blobs_evicted, 2);
+	assert_int_equal(count_here(blob, 3), PER_SEGMENT);
+	assert_int_equal(count_here(blob, 2), PER_SEGMENT);
+	assert_int_equal(count_here(blob, 0), 0);
+	cache_blob_close(blob);
+	cache_close(cache);
+	env_remove(dir);
+}
+
 /* The file goes first: until the index hears of it, it is no damage. */
 static void test_a_lost_segment_is_no_damage(void **state)
 {
@@ -332,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_limit_holds_under_load),
 		cmocka_unit_test(test_open_blobs_make_puts_fail),
 		cmocka_unit_test(test_segments_go_one_by_one),
+		cmocka_unit_test(test_a_stream_leaves_segments_behind),
 		cmocka_unit_test(test_a_lost_segment_is_no_damage),
 		cmocka_unit_test(test_leftovers_are_swept),
 	};
