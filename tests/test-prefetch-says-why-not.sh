@@ -52,5 +52,5 @@ assert out["bytes_missing"] > 0, out
 PY
 
 expect_fail "cannot open dataset .set.: .*connection refused" \
-	prefetch -o timeout=2s "http://127.0.0.1:1/m#set"
+	prefetch -o timeout=2s,cache="$T/empty" "http://127.0.0.1:1/m#set"
 expect_fail "is not on a larder mount" prefetch "$T"
