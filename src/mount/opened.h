@@ -23,8 +23,9 @@
 enum open_mode { OPEN_CACHED = 1, OPEN_PASSTHROUGH };
 
 #define OPENED_MAGIC UINT64_C(0x31306e65706f726c)
-#define OPENED_MAX (1u << 20) /* open files of one mount: 32 MiB when all are  \
-			       */
+#define OPENED_MAX                                                             \
+	(1u << 20) /* open files of one mount: 32 MiB when all are             \
+		    */
 
 struct opened_header {
 	uint64_t magic;
