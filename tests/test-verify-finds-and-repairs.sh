@@ -123,6 +123,16 @@ verify 4 "$httpd_url#d:3"
 grep -q '^damaged: 1 fault, ' said || fail "$(cat said)"
 verify 0 "$httpd_url#d:large"
 before=$(httpd_requests /packs/)
+mount_dataset "$httpd_url#d" mnt nopassthrough
+read_all mnt
+larder status --json -c "$T/larder.conf" > status || true
+python3 - "$T/mnt" <<'PYTHON'
+import json, sys
+mount, = [m for m in json.load(open("status"))["mounts"]
+          if m["mountpoint"] == sys.argv[1]]
+assert mount["cache"]["corrupt_units"] == 12, mount
+PYTHON
+umount_dataset mnt
 mount_all
 read_all mnt other through
 [ $(($(httpd_requests /packs/) - before)) -le 12 ] ||

@@ -120,6 +120,12 @@ uint64_t blob_disk_bytes(struct cache_blob *blob); /* 0: not known */
 void blob_recorded(struct cache_blob *blob);
 void blob_set_stale(struct cache_blob *blob);
 void blob_unit_dropped(struct cache_blob *blob, uint64_t unit);
+/* Before it, of a unit whose checksum did not fit: somebody may have put it
+ * anew since. */
+bool blob_unit_is_right(struct cache_blob *blob, uint64_t unit);
+
+/* The unit's checksum does not fit: it is dropped unless it does by then. */
+void blob_unit_suspect(struct cache_blob *blob, uint64_t unit, uint32_t length);
 
 /* Unlinks what this process has open of a generation that is not current. */
 void blob_unlink_own(struct cache_blob *blob);

@@ -91,6 +91,7 @@ enum index_op_kind {
 struct index_op {
 	enum index_op_kind kind;
 	bool may_create;         /* RECORD: a blob that has no row gets one */
+	bool is_certain;         /* DROP_UNIT: whatever its checksum says */
 	uint32_t length;         /* bytes of the unit */
 	struct digest id;
 	uint64_t gen;            /* every change applies to this one only */

@@ -184,6 +184,27 @@ static void record_result(struct recorder *recorder, struct record *record,
 		(void)recorder_add(recorder, &more);
 }
 
+/*
+ * Two processes may find the same unit bad, and one of them may have put it
+ * again: the drop of the other must not take that away. Who puts it has
+ * written it before the gate can be his, so with the gate this look is the last
+ * word. Rare, hence with the gate held.
+ */
+static void keep_right_units(struct recorder *recorder,
+			     struct record *records, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct index_op *op = &recorder->ops[i];
+
+		if (op->kind != INDEX_DROP_UNIT || op->is_certain ||
+		    !records[i].blob ||
+		    !blob_unit_is_right(records[i].blob, op->unit))
+			continue;
+		op->kind = INDEX_NOTHING;
+		blob_unit_dropped(records[i].blob, op->unit);
+	}
+}
+
 static int write_index(struct recorder *recorder, size_t count,
 		       uint64_t *ret_used)
 {
@@ -224,6 +245,7 @@ static void records_commit(struct recorder *recorder, struct record *records,
 			return;
 		}
 		if (r == 0) {
+			keep_right_units(recorder, records, count);
 			r = write_index(recorder, count, &used);
 			crash_point("commit-written");
 			if (r != -EFAULT)

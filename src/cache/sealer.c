@@ -74,13 +74,14 @@ static int check_unit(struct check *check, uint64_t unit,
 	check->at += row->length;
 	if (is_right(check, row))
 		return 0;
-	/* It may just have been found bad and put again. */
+	/* It may just have been found bad, and put again. */
 	if (index_unit(blob->cache->index, &blob->id, blob->gen, unit,
-		       &again) == 1 &&
-	    again.offset == row->offset && again.length == row->length &&
+		       &again) != 1)
+		return -ENOENT;
+	if (again.offset == row->offset && again.length == row->length &&
 	    is_right(check, &again))
 		return 0;
-	cache_blob_drop(check->blob, unit, row->length);
+	blob_unit_suspect(check->blob, unit, row->length);
 	return 1;
 }
 

@@ -109,12 +109,14 @@ void cache_blob_close(struct cache_blob *blob)
 
 /* ---- is it here */
 
-static void unit_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
+static void unit_drop(struct cache_blob *blob, uint64_t unit, uint32_t length,
+		      bool is_certain)
 {
 	struct record drop = {
 		.op = {
 			.kind = INDEX_DROP_UNIT, .id = blob->id,
 			.gen = blob->gen, .unit = unit, .length = length,
+			.is_certain = is_certain,
 		},
 		.blob = blob,
 	};
@@ -238,8 +240,10 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 			/* stored while we looked? */
 			if (bit_test(blob->sound, unit))
 				return 1;
-			if (!is_segment_gone(blob, &row))
-				unit_drop(blob, unit, length);
+			/* Somebody may have been faster. */
+			if (!is_segment_gone(blob, &row) &&
+			    unit_listed(blob, unit, &row) == 1)
+				unit_drop(blob, unit, length, false);
 			return 0;
 		}
 		bit_set(blob->sound, unit);
@@ -273,7 +277,22 @@ void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
 	if (unit >= blob->unit_count || blob_attach(blob, false) < 0)
 		return;
 	bit_clear(blob->sound, unit);
-	unit_drop(blob, unit, length);
+	unit_drop(blob, unit, length, true);
+}
+
+void blob_unit_suspect(struct cache_blob *blob, uint64_t unit, uint32_t length)
+{
+	bit_clear(blob->sound, unit);
+	unit_drop(blob, unit, length, false);
+}
+
+bool blob_unit_is_right(struct cache_blob *blob, uint64_t unit)
+{
+	struct unit_row row;
+
+	return index_unit(blob->cache->index, &blob->id, blob->gen, unit,
+			  &row) == 1 &&
+	       is_intact(blob, &row);
 }
 
 /*
