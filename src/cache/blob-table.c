@@ -45,6 +45,8 @@ static void blob_free(struct cache_blob *blob)
 		if (fd >= 0)
 			close(fd);
 	}
+	atomic_fetch_sub(&blob->cache->space.unlinked,
+			 atomic_load(&blob->unlinked_bytes));
 	pthread_mutex_destroy(&blob->lock);
 	pthread_mutex_destroy(&blob->watch_lock);
 	free(blob->watches);

@@ -602,13 +602,23 @@ void blob_recorded(struct cache_blob *blob)
 
 /* ---- removing */
 
+void blob_add_unlinked(struct cache_blob *blob, uint64_t bytes)
+{
+	atomic_fetch_add(&blob->unlinked_bytes, bytes);
+	atomic_fetch_add(&blob->cache->space.unlinked, bytes);
+}
+
 void blob_unlink_own(struct cache_blob *blob)
 {
 	for (uint64_t i = 0; i < blob->segment_count; i++) {
 		char path[BLOB_PATH_MAX];
+		struct stat st;
+		int fd = atomic_load(&blob->fds[i]);
 
-		if (atomic_load(&blob->fds[i]) < 0)
+		if (fd < 0)
 			continue;
+		if (!blob->is_unnamed && fstat(fd, &st) == 0)
+			blob_add_unlinked(blob, (uint64_t)st.st_blocks * 512);
 		blob_path(&blob->id, blob->gen, blob->segment_bytes, i, path);
 		unlinkat(blob->cache->blobs.dirfd, path, 0);
 	}

@@ -59,6 +59,8 @@ struct cache_blob {
 	_Atomic uint64_t *sound;   /* a bit per unit: checked or written here */
 	_Atomic uint64_t *bad;     /* found bad, the index not told yet */
 	_Atomic uint64_t own_units, own_bytes; /* put by this process */
+	_Atomic uint64_t unlinked_bytes; /* on disk without a name; part of
+					  * the space's */
 	struct seal seal;
 	_Atomic unsigned int distrusts; /* times `sound` was cleared */
 	_Atomic int64_t last_use;
@@ -127,6 +129,8 @@ bool blob_unit_is_right(struct cache_blob *blob, uint64_t unit);
 /* The unit's checksum does not fit: it is dropped unless it does by then. */
 void blob_unit_suspect(struct cache_blob *blob, uint64_t unit, uint32_t length);
 
+/* Bytes that stay on the disk until the blob is closed here. */
+void blob_add_unlinked(struct cache_blob *blob, uint64_t bytes);
 /* Unlinks what this process has open of a generation that is not current. */
 void blob_unlink_own(struct cache_blob *blob);
 /* Unlinks a blob's file, or one segment of it, unless some process has it open

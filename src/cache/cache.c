@@ -195,12 +195,12 @@ void cache_wait(struct cache *cache, uint32_t timeout_ms)
 
 void cache_usage(struct cache *cache, struct cache_usage *ret)
 {
-	uint64_t used = atomic_load(&cache->space.used);
+	uint64_t used;
 
-	if (cache_has_index(cache))
-		(void)index_used(cache->index, &used);
+	if (cache_has_index(cache) && index_used(cache->index, &used) == 0)
+		atomic_store(&cache->space.used, used);
 	*ret = (struct cache_usage){
-		.used_bytes = used + atomic_load(&cache->space.unrecorded),
+		.used_bytes = space_used(&cache->space),
 		.limit_bytes = cache->space.limits.limit_bytes,
 		.disk_free_bytes = space_free_bytes(&cache->space),
 		.blob_files = cache_has_index(cache) ?

@@ -272,8 +272,7 @@ static uint64_t excess_now(struct cache *cache)
 
 	if (index_used(cache->index, &used) == 0)
 		atomic_store(&space->used, used);
-	excess = space_excess(&space->limits,
-			      used + atomic_load(&space->unrecorded),
+	excess = space_excess(&space->limits, space_used(space),
 			      space_free_bytes(space));
 	/* Quotas and inodes are not asked for: who is told that they are
 	 * used up frees a tenth. */
@@ -314,6 +313,10 @@ void evictor_run(struct cache *cache)
 {
 	struct evictor *evictor = &cache->evictor;
 
+	/* Files made without it have no name: closing them is enough. */
+	if (!cache_has_index(cache) &&
+	    space_used(&cache->space) > cache->space.limits.limit_bytes)
+		evictor_let_go(cache);
 	/* While the index cannot be written, what is freed could not be
 	 * taken off the total, and everything would go. */
 	if (cache->is_readonly || !cache_has_index(cache) ||

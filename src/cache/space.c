@@ -99,13 +99,18 @@ uint64_t space_free_bytes(struct space *space)
 	return space->free_bytes;
 }
 
+uint64_t space_used(struct space *space)
+{
+	return atomic_load(&space->used) + atomic_load(&space->unrecorded) +
+	       atomic_load(&space->unlinked);
+}
+
 static bool is_within_limit(struct space *space, uint64_t length)
 {
 	uint64_t limit = space->limits.limit_bytes;
 	uint64_t slack = limit / 4 < SLACK_MAX_BYTES ? limit / 4 :
 						       SLACK_MAX_BYTES;
-	uint64_t used = atomic_load(&space->used) +
-			atomic_load(&space->unrecorded) + length;
+	uint64_t used = space_used(space) + length;
 
 	if (used > limit)
 		atomic_store(&space->wants_eviction, true);

@@ -30,6 +30,7 @@ struct space {
 	struct space_limits limits;
 	_Atomic uint64_t used;       /* the index's total, as last seen */
 	_Atomic uint64_t unrecorded; /* written, not yet in that total */
+	_Atomic uint64_t unlinked;   /* kept open here, without a name */
 	_Atomic bool wants_eviction;
 	_Atomic bool is_full;        /* the filesystem said so: by quota or
 				      * for want of inodes, perhaps */
@@ -42,6 +43,8 @@ int space_init(struct space *space, int dirfd, uint64_t limit_bytes,
 void space_release(struct space *space);
 /* May length more bytes be written? 0 or -ENOSPC; asks for eviction. */
 int space_admit(struct space *space, uint64_t length);
+/* All that this process knows of. */
+uint64_t space_used(struct space *space);
 /* A write or a new file failed with this errno: more than the limits say has to
  * go if it means that the filesystem is full. */
 void space_failed(struct space *space, int r);

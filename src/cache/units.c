@@ -474,6 +474,8 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	if (!bit_set(blob->sound, unit)) {
 		atomic_fetch_add(&blob->own_units, 1);
 		atomic_fetch_add(&blob->own_bytes, length);
+		if (blob->is_unnamed && data)
+			blob_add_unlinked(blob, length);
 	}
 	cache_blob_touch(blob);
 	record.op = (struct index_op){

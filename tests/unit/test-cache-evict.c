@@ -163,6 +163,50 @@ static void test_open_blobs_make_puts_fail(void **state)
 	env_remove(dir);
 }
 
+static void touch_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* Without an index files have no names: they count while they are open. */
+static void test_unnamed_files_count(void **state)
+{
+	char *dir = env_directory(), path[512];
+	struct cache_blob *blobs[48];
+	struct cache_usage usage;
+	struct cache *cache;
+	unsigned int refused = 0;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/index", dir);
+	touch_file(path); /* where the directory should be */
+	snprintf(path, sizeof(path), "%s/larder-cache", dir);
+	assert_int_equal(file_write(AT_FDCWD, path, "larder-cache 1\n", 15,
+				    0600, 0), 0);
+	cache = env_open_limited(dir, LIMIT);
+	keeper_stop(&cache->keeper);
+	for (unsigned int i = 0; i < 48; i++) {
+		blobs[i] = env_blob(cache, i, UNITS);
+		for (uint64_t unit = 0; unit < UNITS; unit++)
+			refused += env_put(blobs[i], i, unit, NULL) == -ENOSPC;
+	}
+	recorder_flush(&cache->recorder, 5000);
+	assert_int_equal(refused, 8 * UNITS);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.used_bytes, LIMIT + LIMIT / 4);
+	for (unsigned int i = 0; i < 48; i++)
+		cache_blob_close(blobs[i]);
+	recorder_flush(&cache->recorder, 5000);
+	evictor_run(cache);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.used_bytes, 0);
+	cache_close(cache);
+	env_remove(dir);
+}
+
 /* ---- a blob in four segments */
 
 #define BIG_UNITS (4 * SEGMENT_BYTES / UNIT)
@@ -319,14 +363,6 @@ static void test_a_lost_segment_is_no_damage(void **state)
 	env_remove(dir);
 }
 
-static void touch_file(const char *path)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	close(fd);
-}
-
 static bool exists(const char *path)
 {
 	struct stat st;
@@ -369,6 +405,7 @@ int main(void)
 		cmocka_unit_test(test_longest_unused_goes),
 		cmocka_unit_test(test_limit_holds_under_load),
 		cmocka_unit_test(test_open_blobs_make_puts_fail),
+		cmocka_unit_test(test_unnamed_files_count),
 		cmocka_unit_test(test_segments_go_one_by_one),
 		cmocka_unit_test(test_a_stream_leaves_segments_behind),
 		cmocka_unit_test(test_a_lost_segment_is_no_damage),

@@ -115,7 +115,7 @@ static void test_pinned_stays(void **state)
 static void test_processes_pin(void **state)
 {
 	char *dir = env_directory();
-	struct cache *cache = env_open(dir);
+	struct cache *cache;
 	int status;
 
 	(void)state;
@@ -141,6 +141,7 @@ static void test_processes_pin(void **state)
 		assert_true(wait(&status) > 0);
 		assert_int_equal(status, 0);
 	}
+	cache = env_open(dir); /* no threads before the forks */
 	for (unsigned int i = 0; i < 8; i++) {
 		struct digest id = env_id(i);
 
