@@ -48,7 +48,8 @@ for ((i = 0; i < pairs; i++)); do
 	alone+=("$(seconds cat "$work/mnt/wanted")")
 	end
 	begin "$far_url"
-	prefetch "$far_url/mirror#set" 'random*' > /dev/null &
+	"$LARDER" prefetch -o "$options" "$far_url/mirror#set" 'random*' \
+		> /dev/null 2>&1 &
 	prefetching=$!
 	sleep 1
 	beside+=("$(seconds cat "$work/mnt/wanted")")

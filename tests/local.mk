@@ -26,6 +26,7 @@ unit_tests = \
 	%D%/unit/test-dataset \
 	%D%/unit/test-dataset-faults \
 	%D%/unit/test-dataset-head \
+	%D%/unit/test-dataset-prefetch \
 	%D%/unit/test-dataset-processes \
 	%D%/unit/test-dataset-raise \
 	%D%/unit/test-digest \
@@ -364,6 +365,7 @@ noise_tests = \
 	%D%/unit/test-cache-processes \
 	%D%/unit/test-cache-seal \
 	%D%/unit/test-cache-threads \
+	%D%/unit/test-dataset-prefetch \
 	%D%/unit/test-dataset-processes \
 	%D%/unit/test-fetch-faults \
 	%D%/unit/test-flight \

@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "cache/cache.h"
 #include "dataset/prefetch.h"
+#include "dataset/reference.h"
 #include "dataset/snapshot.h"
 
 /* For the last records of a chunk to reach the index. */
@@ -45,14 +46,38 @@ struct looked {
 	uint64_t from, to; /* what of it is the file's */
 };
 
+/* Every pass meets it again: counted once. Kept in order; most come so. */
+static bool add_failed(struct prefetch *prefetch, uint64_t number)
+{
+	size_t low = 0, high = prefetch->failed.count;
+	uint64_t *items = prefetch->failed.items;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (items[middle] == number)
+			return false;
+		if (items[middle] < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!vec_push(&prefetch->failed))
+		return false;
+	items = prefetch->failed.items;
+	memmove(&items[low + 1], &items[low],
+		(prefetch->failed.count - 1 - low) * sizeof(*items));
+	items[low] = number;
+	return true;
+}
+
 void prefetch_file_failed(struct prefetch *prefetch, uint64_t number,
 			  const char *reason)
 {
 	unsigned i;
 
-	if (prefetch->last_failed == number + 1)
+	if (!add_failed(prefetch, number))
 		return;
-	prefetch->last_failed = number + 1;
 	scoped_lock(&prefetch->lock);
 	prefetch->info.files_failed++;
 	i = prefetch->failure_count;
@@ -259,6 +284,10 @@ static int wait_blob(struct visited *file)
 			waiter_block(prefetch->waiter);
 	} while (r == DATASET_PARKED);
 	file->is_final |= r == -ENOTSUP || waiter->class == FETCH_ABSENT;
+	if (r == 0 && file->blob) {
+		r = reference_check(file->blob, file->err);
+		file->is_final |= r < 0;
+	}
 	if (r < 0 || !file->blob || file->end <= file->blob->bytes)
 		return r;
 	file->is_final = true;
@@ -269,11 +298,13 @@ static void count_file(struct visited *file)
 {
 	struct prefetch *prefetch = file->prefetch;
 
+	prefetch->here_bytes += file->here;
+	prefetch->here_files += !file->is_missing;
 	if (!prefetch->is_counting)
 		return;
 	scoped_lock(&prefetch->lock);
-	prefetch->info.bytes_done += file->here;
-	prefetch->info.files_done += !file->is_missing;
+	prefetch->info.bytes_done = prefetch->here_bytes;
+	prefetch->info.files_done = prefetch->here_files;
 }
 
 /* What ends the whole prefetch rather than this file. */
@@ -288,6 +319,7 @@ static int visit_once(struct visited *file)
 	int r = prefetch_stopped(file->prefetch, file->err);
 
 	file->here = 0;
+	file->is_missing = false;
 	if (r == 0)
 		r = wait_blob(file);
 	if (r == 0 && file->blob)
@@ -332,7 +364,7 @@ int prefetch_pass(struct prefetch *prefetch, struct err *err)
 {
 	int r = 0;
 
-	prefetch->missing = 0;
+	prefetch->missing = prefetch->here_bytes = prefetch->here_files = 0;
 	prefetch->last_unit = 0;
 	for (size_t i = 0; r == 0 && i < prefetch->runs.count; i++) {
 		const struct number_run *run = &prefetch->runs.items[i];

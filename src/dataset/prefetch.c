@@ -163,6 +163,14 @@ static int check_records(struct prefetch *prefetch, struct err *err)
 		"the cache's index cannot be written, so what came may be lost");
 }
 
+/* What came through others was not counted as it came. */
+static void count_here(struct prefetch *prefetch)
+{
+	scoped_lock(&prefetch->lock);
+	prefetch->info.bytes_done = prefetch->here_bytes;
+	prefetch->info.files_done = prefetch->here_files;
+}
+
 static int fetch(struct prefetch *prefetch, struct err *err)
 {
 	int r;
@@ -171,8 +179,12 @@ static int fetch(struct prefetch *prefetch, struct err *err)
 	set_state(prefetch, PREFETCH_FETCHING);
 	for (;;) {
 		r = prefetch_pass(prefetch, err);
-		if (r < 0 || prefetch->missing == 0)
-			return r < 0 ? r : check_records(prefetch, err);
+		if (r < 0)
+			return r;
+		if (prefetch->missing == 0) {
+			count_here(prefetch);
+			return check_records(prefetch, err);
+		}
 		if (prefetch->bad.count > BAD_CHUNKS_MAX)
 			return err_set(err, EIO,
 				       "too much of it cannot be fetched");
@@ -208,14 +220,8 @@ static void end(struct prefetch *prefetch, int r, const struct err *err)
 	prefetch->info.result = r;
 	prefetch->info.stalled_ms = 0;
 	prefetch->info.reason[0] = '\0';
-	if (r < 0) {
+	if (r < 0)
 		prefetch->info.err = *err;
-		return;
-	}
-	if (prefetch->options.is_dry_run)
-		return;
-	prefetch->info.bytes_done = prefetch->info.bytes;
-	prefetch->info.files_done = prefetch->info.files;
 }
 
 static void *prefetch_main(void *arg)
@@ -259,6 +265,7 @@ static void release(struct prefetch *prefetch)
 	pthread_cond_destroy(&prefetch->happened);
 	vec_release(&prefetch->runs);
 	vec_release(&prefetch->bad);
+	vec_release(&prefetch->failed);
 	free(prefetch);
 }
 
@@ -283,10 +290,9 @@ int prefetch_start(const struct prefetch_options *options,
 	name_origins(prefetch);
 	prefetch->waiter = blocking_waiter_new();
 	node_job_begin(prefetch->node);
-	r = prefetch->waiter ?
-		    thread_start(&prefetch->thread, 0, prefetch_main,
-				 prefetch) :
-		    -ENOMEM;
+	r = prefetch->waiter ? thread_start(&prefetch->thread, 0, prefetch_main,
+					    prefetch) :
+			       -ENOMEM;
 	if (r < 0) {
 		blocking_waiter_free(prefetch->waiter);
 		snapshot_unref(prefetch->snapshot);

@@ -76,9 +76,10 @@ struct prefetch {
 	/* its thread's */
 	struct blocking_waiter *waiter;
 	VEC(struct number_run) runs;
-	bool is_counting;	/* this pass only counts */
-	uint64_t missing;	/* chunks that this pass found missing */
-	uint64_t last_failed;	/* file that was counted as failed last, + 1 */
+	bool is_counting; /* this pass only counts */
+	uint64_t missing; /* chunks that this pass found missing */
+	uint64_t here_bytes, here_files; /* and that it found here */
+	VEC(uint64_t) failed;	/* files that cannot be had, in order */
 	VEC(struct digest) bad; /* chunks that cannot be had */
 	struct prefetch_pace pace;
 	struct batch batches[BATCHES];
