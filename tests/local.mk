@@ -144,10 +144,12 @@ dist_check_SCRIPTS += \
 	%D%/test-hub-limits-are-respected.sh \
 	%D%/test-hub-listings-are-whole.sh \
 	%D%/test-hub-locations-expire.sh \
+	%D%/test-hub-models-are-mapped.sh \
 	%D%/test-hub-repositories-are-mounted.sh \
 	%D%/test-hub-revisions-are-frozen.sh \
 	%D%/test-hub-says-who-may-not.sh \
 	%D%/test-hub-sections-share-a-cache.sh \
+	%D%/test-hub-servers-differ.sh \
 	%D%/test-hub-tokens-stay-home.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
 	%D%/test-imitated-hub-satisfies-clients.sh \
