@@ -202,6 +202,64 @@ static void files_read_right_with_a_cache(void **state)
 	small_directory_remove(dir);
 }
 
+static void read_part(struct fixture *f, uint64_t number,
+		      struct blocking_waiter *waiter, struct read_result *ret)
+{
+	struct err err = {""};
+	int r;
+
+	while ((r = snapshot_read(f->snapshot, number, 0, 8192,
+				  blocking_waiter_get(waiter), ret, &err)) ==
+	       DATASET_PARKED)
+		waiter_block(waiter);
+	assert_int_equal(r, 0);
+	assert_int_equal(ret->len, 8192);
+}
+
+/* What is said to lie in a cache file and then does not come from it. */
+static void a_failed_file_is_done_without(void **state)
+{
+	char *dir = small_directory();
+	struct blocking_waiter *waiter = blocking_waiter_new();
+	const struct small_file *big = small_file(mirror, SMALL_BIG);
+	struct read_result result;
+	struct node_stats stats;
+	struct entry_attr attr;
+	struct fixture f = {0};
+	struct err err = {""};
+
+	(void)state;
+	files_read_right(dir, 1);
+	open_fixture(&f, dir);
+	assert_int_equal(small_resolve(f.snapshot, SMALL_BIG, &attr, &err), 0);
+	read_part(&f, attr.number, waiter, &result);
+	assert_true(result.pieces[0].fd >= 0);
+	/* It can be read after all: from there, as memory. */
+	read_result_failed(&result, blocking_waiter_get(waiter));
+	read_part(&f, attr.number, waiter, &result);
+	assert_int_equal(result.pieces[0].fd, -1);
+	assert_memory_equal(result.pieces[0].memory, big->data,
+			    result.pieces[0].len);
+	node_stats(f.node, &stats);
+	assert_int_equal(stats.fetched_wire_bytes, 0);
+	read_result_release(&result);
+	/* It is cut short between the result and its use: from the mirror. */
+	read_part(&f, attr.number, waiter, &result);
+	assert_true(result.pieces[0].fd >= 0);
+	assert_int_equal(ftruncate(result.pieces[0].fd, 0), 0);
+	read_result_failed(&result, blocking_waiter_get(waiter));
+	read_part(&f, attr.number, waiter, &result);
+	assert_int_equal(result.pieces[0].fd, -1);
+	assert_memory_equal(result.pieces[0].memory, big->data,
+			    result.pieces[0].len);
+	node_stats(f.node, &stats);
+	assert_int_not_equal(stats.fetched_wire_bytes, 0);
+	read_result_release(&result);
+	blocking_waiter_free(waiter);
+	close_fixture(&f);
+	small_directory_remove(dir);
+}
+
 static void odd_ends_are_answered(void **state)
 {
 	struct fixture f = {0};
@@ -427,6 +485,7 @@ int main(void)
 		cmocka_unit_test(a_cut_directory_is_listed),
 		cmocka_unit_test(files_read_right_without_a_cache),
 		cmocka_unit_test(files_read_right_with_a_cache),
+		cmocka_unit_test(a_failed_file_is_done_without),
 		cmocka_unit_test(odd_ends_are_answered),
 		cmocka_unit_test(attributes_tell_the_story),
 		cmocka_unit_test(many_read_without_a_cache),
