@@ -65,6 +65,7 @@ unit_tests = \
 	%D%/unit/test-text \
 	%D%/unit/test-thread \
 	%D%/unit/test-tree \
+	%D%/unit/test-tries \
 	%D%/unit/test-url \
 	$(NULL)
 

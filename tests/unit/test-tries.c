@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a request goes over two mirrors, row by row of larder.conf(5). */
+#include <config.h>
+
+#undef NDEBUG
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dataset/tries.h"
+#include "small-mirror.h"
+
+static struct small_mirror *key;
+
+static struct dataset *two_mirrors(struct node **ret_node)
+{
+	const char *mirrors[] = {"/nonexistent/first", "/nonexistent/second"};
+
+	*ret_node = small_node(NULL, 8000);
+	return small_dataset(*ret_node, key, mirrors, 2);
+}
+
+static void test_two_mirrors_that_fail(void **state)
+{
+	static const struct {
+		enum fetch_class first, second;
+		int errnum;
+		bool is_over; /* no use in asking again */
+	} rows[] = {
+		{FETCH_ABSENT, FETCH_ABSENT, EIO, true},
+		{FETCH_REFUSED, FETCH_REFUSED, EACCES, true},
+		{FETCH_REFUSED, FETCH_ABSENT, EIO, true},
+		{FETCH_UNREACHABLE, FETCH_UNREACHABLE, EIO, false},
+		{FETCH_BUSY, FETCH_BUSY, EIO, false},
+		{FETCH_SLOW, FETCH_SLOW, ETIMEDOUT, false},
+		{FETCH_SLOW, FETCH_BUSY, EIO, false},
+		{FETCH_WRONG, FETCH_WRONG, EIO, false},
+		{FETCH_ABSENT, FETCH_BUSY, EIO, false},
+		{FETCH_REFUSED, FETCH_SLOW, EIO, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct node *node;
+		struct dataset *dataset = two_mirrors(&node);
+		struct tries tries;
+		struct err err = {""};
+		uint32_t delay_ms;
+		int mirror, r;
+
+		tries_init(&tries, dataset, -1, FETCH_DEMAND);
+		assert_int_equal(tries_next(&tries, &mirror, &delay_ms, &err),
+				 0);
+		assert_int_equal(mirror, 0);
+		tries_note(&tries, 0, rows[i].first, "one reason", 0);
+		assert_int_equal(tries_next(&tries, &mirror, &delay_ms, &err),
+				 0);
+		assert_int_equal(mirror, 1);
+		tries_note(&tries, 1, rows[i].second, "another", 0);
+		assert_int_equal(tries_errnum(&tries), rows[i].errnum);
+		r = tries_next(&tries, &mirror, &delay_ms, &err);
+		if (rows[i].is_over) {
+			assert_int_equal(r, -rows[i].errnum);
+			assert_non_null(strstr(err.text, "first: one reason"));
+			assert_non_null(strstr(err.text, "second: another"));
+		} else {
+			assert_int_equal(r, -EAGAIN);
+			assert_in_range(delay_ms, 100, 200);
+		}
+		node_close(node);
+	}
+}
+
+/* Twice, as far as is told here: the second try at a mirror, past caches, is
+ * the caller's. */
+static void test_wrong_bytes_end_a_mirror(void **state)
+{
+	struct node *node;
+	struct dataset *dataset = two_mirrors(&node);
+	struct tries tries;
+
+	(void)state;
+	tries_init(&tries, dataset, -1, FETCH_DEMAND);
+	tries_note(&tries, 0, FETCH_WRONG, "wrong bytes", 0);
+	assert_false(tries.mirrors[0].is_out);
+	tries_note(&tries, 0, FETCH_WRONG, "wrong bytes", 0);
+	assert_true(tries.mirrors[0].is_out);
+	assert_false(tries.mirrors[1].is_out);
+	node_close(node);
+}
+
+static void test_haste(void **state)
+{
+	struct fetch_request request = {0};
+	struct node *node;
+	struct dataset *dataset = two_mirrors(&node);
+	struct tries tries;
+
+	(void)state;
+	tries_init(&tries, dataset, -1, FETCH_DEMAND);
+	tries_haste(&tries, 0, 8 << 20, &request);
+	assert_true(request.is_hasty);
+	/* Twice as fast as the reader's time asks for. */
+	assert_int_equal(request.min_bytes_per_s, 2 << 20);
+	/* A second try has time, and so has one with no other left. */
+	tries_note(&tries, 0, FETCH_SLOW, "", 0);
+	request = (struct fetch_request){0};
+	tries_haste(&tries, 0, 8 << 20, &request);
+	assert_false(request.is_hasty);
+	request = (struct fetch_request){0};
+	tries_haste(&tries, 1, 8 << 20, &request);
+	assert_true(request.is_hasty);
+	assert_int_equal(request.min_bytes_per_s, 0);
+	node_close(node);
+}
+
+static int make_key(void **state)
+{
+	(void)state;
+	key = small_mirror_new(40, 1, SMALL_PLAIN, NULL);
+	return 0;
+}
+
+static int free_key(void **state)
+{
+	(void)state;
+	small_mirror_free(key);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_mirrors_that_fail),
+		cmocka_unit_test(test_wrong_bytes_end_a_mirror),
+		cmocka_unit_test(test_haste),
+	};
+
+	return cmocka_run_group_tests(tests, make_key, free_key);
+}
