@@ -14,7 +14,7 @@ only, and refused as S3 refuses it. Clients that sign wrongly cannot pass.
   --port-file, --log FILE   where the port and a line per request go
 
 GET /-control?status=503&code=SlowDown&times=2&match=PATTERN&skip=1 makes
-requests whose "METHOD URI" matches fail so, the first of them excepted; times=0
+requests whose "METHOD URI AGENT" matches fail so, the first of them excepted; times=0
 clears. skew=SECONDS moves the server's clock.
 """
 import argparse
@@ -200,7 +200,8 @@ class Checked:
             return start_response(text, headers, *rest)
 
         try:
-            self.fail_on_demand(line)
+            self.fail_on_demand(
+                f"{line} {environ.get('HTTP_USER_AGENT', '')}")
             who = self.check(environ, path, query)
             if self.page and re.search("list-type=2|uploads=$", query):
                 environ["QUERY_STRING"] += \

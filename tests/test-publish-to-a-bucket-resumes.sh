@@ -52,13 +52,11 @@ control 'status=503&code=SlowDown&times=3&match=PUT'
 # Somebody changes the head while we are about to.
 echo 3 > tree/c
 : > "$s3_log"
-control "$busy&match=PUT.*/heads/"
+control "$busy&match=PUT.*/heads/.*larder"
 "${publish[@]}" > out 2>&1 &
 first=$!
 wait_for 120 grep -q 'PUT .*/heads/set 503 ' "$s3_log"
-control times=0
 echo other > bad
-control "$busy&match=PUT.*/heads/&skip=1"
 curl -sS --fail --aws-sigv4 aws:amz:us-east-1:s3 -u "test-id:test/secret+key" \
 	-H "x-amz-content-sha256: $(sha256sum < bad | cut -c-64)" \
 	-H 'Content-Type: x' -X PUT --data-binary @bad \
@@ -67,6 +65,21 @@ control times=0
 ! wait $first || fail "overwrote a head that was not its own"
 grep -q 'somebody else has changed it meanwhile: try again' out ||
 	fail "$(cat out)"
+
+# A signal ends it while the server is busy, and it leaves the lease.
+: > "$s3_log"
+control "$busy&match=PUT.*/packs/"
+larder publish -n set -k test.key tree s3://mirrors/stopped > out 2>&1 &
+first=$!
+wait_for 120 grep -q 'PUT .*/packs/.* 503 ' "$s3_log"
+kill -TERM $first
+! wait $first || fail "not stopped"
+grep -q 'stopped by a signal' out || fail "$(cat out)"
+tries=$(grep -c 'PUT .*/packs/' "$s3_log")
+# Four parts at a time, eight times each if it went on.
+[ "$tries" -le 16 ] || fail "asked $tries times"
+grep -q 'DELETE .*/lease 204 ' "$s3_log" || fail "the lease is left"
+control times=0
 
 # Without conditions.
 mirror=s3://mirrors/n

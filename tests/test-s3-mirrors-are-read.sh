@@ -5,7 +5,7 @@
 # session token, or none; a prefix with odd bytes; new keys in the file are
 # used without a restart. The server checks every signature.
 . "${top_srcdir:-.}/tests/lib.sh"
-requires fuse root net moto python3
+requires fuse root net moto nginx python3
 
 python3 "$top_srcdir/tests/make-tree.py" --seed 7 --entries 60 tree
 head -c 300000 /dev/urandom > tree/first
@@ -61,6 +61,12 @@ grep -q ' 206 other-id ' "$s3_log" || fail "the profile was not used"
 reads cache5 --s3-credentials=none --s3-endpoint="$s3_endpoint/" \
 	s3://open-to-all#images/set-1.a:first
 grep -q '/open-to-all/.* 206 - ' "$s3_log" || fail "asked with keys"
+! grep ' 40[0-9] ' "$s3_log" || fail "refused"
+
+# Through a proxy, which leaves the signature as it is.
+start_nginx public 'proxy_pass http://$http_host$request_uri;'
+reads cache7 --s3-endpoint="$s3_endpoint" --proxy="$nginx_url" "$source:first"
+grep -q ' 206 ' "$nginx_log" || fail "the proxy was not asked"
 ! grep ' 40[0-9] ' "$s3_log" || fail "refused"
 
 # Keys that no longer serve are replaced while it is mounted.

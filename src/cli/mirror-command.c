@@ -41,6 +41,7 @@ static void set_access(struct mirror_reach *reach)
 		.ca_file = reach->network.ca,
 		.cert_file = reach->network.cert,
 		.cert_key_file = reach->network.cert_key,
+		.stop = &stop_signal,
 	};
 }
 

@@ -2,6 +2,8 @@
 #ifndef LARDER_PUBLISH_BUCKET_CALL_H
 #define LARDER_PUBLISH_BUCKET_CALL_H
 
+#include <signal.h>
+
 #include "fetch/fetch.h"
 #include "publish/bucket.h"
 
@@ -9,6 +11,7 @@ struct bucket {
 	struct fetcher *fetcher;
 	struct origin *origin; /* the bucket itself */
 	char *prefix;	       /* "" or with its '/' */
+	const volatile sig_atomic_t *stop;
 };
 
 /* As often as this is asked, over about a minute. */

@@ -32,6 +32,7 @@
 #define LIST_BYTES_MAX ((size_t)64 << 20)
 #define PAGES_MAX 1000000u /* a server that never comes to an end */
 #define QUERY_LIMIT 16384u
+#define STOP_LOOK_MS 50u
 
 /* ---- opening */
 
@@ -69,6 +70,7 @@ int bucket_open(const char *url, const struct mirror_access *access,
 		free(bucket);
 		return err_set(err, ENOMEM, "out of memory");
 	}
+	bucket->stop = access->stop;
 	r = fetcher_open(&options, &bucket->fetcher, err);
 	if (r == 0)
 		r = origin_open_with(bucket->fetcher, name, access->origin,
@@ -124,12 +126,20 @@ static void ask(const struct bucket *bucket, struct fetch_request *request)
 	pthread_mutex_unlock(&waiting.mutex);
 }
 
-static void wait_before(unsigned round, uint32_t retry_after_ms)
+static bool is_stopped(const struct bucket *bucket)
 {
-	uint64_t random = 0;
+	return bucket->stop && *bucket->stop;
+}
+
+static void wait_before(const struct bucket *bucket, unsigned round,
+			uint32_t retry_after_ms)
+{
+	uint64_t random = 0, until_ms;
 
 	(void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
-	usleep(1000 * retry_delay_ms(round, retry_after_ms, random));
+	until_ms = now_ms() + retry_delay_ms(round, retry_after_ms, random);
+	while (now_ms() < until_ms && !is_stopped(bucket))
+		usleep(1000 * STOP_LOOK_MS);
 }
 
 static void fill_request(const struct bucket *bucket,
@@ -197,7 +207,10 @@ int bucket_call(const struct bucket *bucket, struct bucket_call *call,
 		    !retry_worth(call->answer.class) ||
 		    call->answer.class == FETCH_WRONG)
 			break;
-		wait_before(call->tried - 1, call->answer.retry_after_ms);
+		if (is_stopped(bucket))
+			return err_set(why, ECANCELED, "stopped by a signal");
+		wait_before(bucket, call->tried - 1,
+			    call->answer.retry_after_ms);
 	}
 	return err_set(why, -r, "%s", call->answer.err.text);
 }

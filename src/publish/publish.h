@@ -23,6 +23,8 @@ struct origin_options;
 struct mirror_access {
 	const struct origin_options *origin; /* fetch/fetch.h */
 	const char *proxy, *ca_file, *cert_file, *cert_key_file;
+	/* Set by a signal handler: ask nothing again that failed. */
+	const volatile sig_atomic_t *stop;
 };
 
 /* Publishing. */
