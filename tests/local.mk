@@ -183,6 +183,7 @@ dist_check_SCRIPTS += \
 	%D%/test-prefetch-for-ordinary-users.sh \
 	%D%/test-prefetch-resumes.sh \
 	%D%/test-prefetch-says-why-not.sh \
+	%D%/test-prefetch-shows-progress.sh \
 	%D%/test-processes-come-and-go.sh \
 	%D%/test-programs-read-the-mount.sh \
 	%D%/test-proxies-are-used-and-named.sh \

@@ -22,6 +22,12 @@ expect_fail "do not fit" prefetch -o size=8M --dry-run mirror#set
 expect_fail "cannot pin" prefetch -o size=8M --pin mirror#set
 [ -z "$(find cache/blobs -type f)" ] || fail "it began all the same"
 
+mkdir disk
+mount -t tmpfs -o size=18m tmpfs disk
+expect_fail "12.0 MiB do not fit into the cache, which has a disk with room for .* \(option 'min-free'\)" \
+	prefetch -o cache="$T/disk/cache" mirror#set
+umount disk
+
 # Pinned data leaves no room.
 prefetch -o size=10M --pin mirror#set a b > out
 grep -q "^complete: 6.0 MiB in 2 files of .*, pinned" out || fail "$(cat out)"

@@ -74,6 +74,11 @@ static void add_origins(struct line *line, const struct prefetch_info *info)
 	}
 }
 
+static uint64_t whole_seconds(double ms)
+{
+	return ((uint64_t)ms + 999) / 1000 * 1000;
+}
+
 static void add_pace(struct line *line, const struct prefetch_show *show,
 		     const struct prefetch_info *info)
 {
@@ -92,7 +97,7 @@ static void add_pace(struct line *line, const struct prefetch_show *show,
 	add(line, "  %s/s", format_size((uint64_t)(speed * 1000), rate));
 	if (left > 0)
 		add(line, "  %s left",
-		    format_duration((uint64_t)((double)left / speed), time));
+		    format_duration(whole_seconds((double)left / speed), time));
 	add_origins(line, info);
 }
 

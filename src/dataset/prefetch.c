@@ -105,9 +105,12 @@ static int check_room(struct prefetch *prefetch, struct err *err)
 	if (bytes > have.limit_bytes)
 		return err_set(
 			err, ENOSPC,
-			"%s do not fit into the cache, which is limited to %s (option 'size')",
+			"%s do not fit into the cache, which %s %s (option '%s')",
 			format_size(bytes, needed),
-			format_size(have.limit_bytes, room));
+			have.is_disk ? "has a disk with room for" :
+				       "is limited to",
+			format_size(have.limit_bytes, room),
+			have.is_disk ? "min-free" : "size");
 	if (missing <= prefetch->info.room_bytes)
 		return 0;
 	return err_set(err, ENOSPC,
