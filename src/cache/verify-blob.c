@@ -234,6 +234,14 @@ static const char *judge(struct piece_check *check, uint64_t unit,
 							"not its digest";
 }
 
+/* A file goes before its row: whoever is evicting has to get to the row. */
+static void let_evictions_end(struct cache *cache)
+{
+	scoped_lock(&cache->evictor.lock);
+	if (gate_enter(cache->gate_fd, GATE_EVICTOR, GATE_TIMEOUT_MS) == 0)
+		gate_leave(cache->gate_fd, GATE_EVICTOR);
+}
+
 /* ---- units */
 
 static void unit_is_bad(struct piece_check *check, uint64_t unit,
@@ -268,7 +276,7 @@ static void check_unit(struct piece_check *check, uint64_t unit,
 		       const struct unit_row *row)
 {
 	const struct verify_piece *piece = check->piece;
-	struct index *index = check->verifier->verify->cache->index;
+	struct cache *cache = check->verifier->verify->cache;
 	struct unit_row again = *row;
 	bool is_proven;
 	const char *why = judge(check, unit, row, &is_proven);
@@ -276,11 +284,12 @@ static void check_unit(struct piece_check *check, uint64_t unit,
 	check->units++;
 	check->bytes += row->length;
 	/* Evicted, dropped or put anew while we looked? */
-	if (why && index_unit(index, &piece->id, piece->row.gen, unit,
-			      &again) != 1)
-		return;
 	if (why) {
 		leave_file(check);
+		let_evictions_end(cache);
+		if (index_unit(cache->index, &piece->id, piece->row.gen, unit,
+			       &again) != 1)
+			return;
 		why = judge(check, unit, &again, &is_proven);
 	}
 	if (why)
@@ -301,6 +310,7 @@ static void file_is_missing(struct verify *verify,
 	char path[BLOB_PATH_MAX], shown[BLOB_PATH_MAX + 8];
 	struct blob_row row;
 
+	let_evictions_end(verify->cache);
 	if (index_blob(verify->cache->index, &blob->id, &row) != 1 ||
 	    row.gen != blob->row.gen)
 		return; /* just evicted */
