@@ -171,11 +171,13 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/work.c \
 	%D%/dataset/work.h \
 	%D%/dataset/xattr.c \
+	%D%/fetch/admit.c \
 	%D%/fetch/answer.c \
 	%D%/fetch/answer.h \
 	%D%/fetch/exchange-fail.c \
 	%D%/fetch/exchange.c \
 	%D%/fetch/exchange.h \
+	%D%/fetch/expiry.c \
 	%D%/fetch/fetch.c \
 	%D%/fetch/fetch.h \
 	%D%/fetch/files.c \

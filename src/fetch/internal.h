@@ -177,17 +177,10 @@ void origin_unref(struct origin *origin);
 /* job.c */
 /* For a request of fetch/'s own that is under way already; NULL on ENOMEM. */
 struct job *job_new_running(struct fetch_request *request);
-/* The next job of an origin that may run now, made RUNNING, or NULL;
- * all_running counts those of all origins. Under the lock. */
-struct job *origin_admit(struct origin *origin, unsigned limit,
-			 unsigned all_running);
 /* Call done and forget the job; class and words go into the request, whose
  * other answer fields are filled already. */
 void job_finish(struct job *job, enum fetch_class class, const struct err *err);
 void job_put(struct job *job);
-/* Jobs whose time is over or that were canceled: taken out of their state
- * and chained by next_ended. */
-struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms);
 /* Under the lock: some job's time may be over then. True: earlier than known,
  * so a sleeping transfer thread must be woken. */
 bool look_by(struct fetcher *fetcher, uint64_t ms);
@@ -203,12 +196,24 @@ uint8_t *body_new(size_t len);
 #define SECONDS_MAX 32
 const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX]);
 
+/* admit.c */
+/* The next job of an origin that may run now, made RUNNING, or NULL;
+ * all_running counts those of all origins. Under the lock. */
+struct job *origin_admit(struct origin *origin, unsigned limit,
+			 unsigned all_running);
 /* A server that was asked for ranges and sent some in a row is trusted to do
  * so; until then one request at a time, or up to TRIAL_MS, finds out. */
 #define RANGES_TRUSTED 4
 #define TRIAL_MS 1000
 /* Under the lock: its answer was judged, or will never come. */
 void job_trial_end(struct job *job);
+
+/* expiry.c */
+/* When a new job's time can be over at the earliest. */
+uint64_t job_first_look(const struct fetcher *fetcher, const struct job *job);
+/* Jobs whose time is over or that were canceled: taken out of their state
+ * and chained by next_ended. */
+struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms);
 
 /* transfer.c */
 /* multi and share. */

@@ -2,10 +2,6 @@
 /*
  * The life of a request from fetch_start to done. One lock guards queues and
  * states; it is never held across a callback, the network or a disk.
- *
- * Time is watched here for all requests, also queued ones and those whose file
- * thread hangs in a dead network disk, so that done comes when promised
- * whatever happens below.
  */
 #include <config.h>
 
@@ -18,20 +14,11 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "fetch/internal.h"
-#include "fetch/spool.h"
 
-/* A read that finds everything dead looks again, but not for long. */
-#define EARLY_PROBE_MS 1000
-/* A job in a callback is looked at again soon. */
-#define CALLING_LOOK_MS 10
 /* Of a time-out or of what is usual, for who is in haste. */
 #define HASTE 4
 #define HASTE_MIN_MS 1000
 #define ANSWER_MS_MAX 60000
-/* Over HTTP, of all origins. Each may always have a few: servers that hang
- * must not hold up those that do not. */
-#define ALL_CONNECTIONS_MAX 64
-#define OWN_CONNECTIONS 2
 #define HUGE_BYTES ((size_t)2 << 20)
 #define LIMIT_DEFAULT_BYTES (UINT64_C(64) << 20)
 
@@ -281,30 +268,6 @@ bool look_by(struct fetcher *fetcher, uint64_t ms)
 	return true;
 }
 
-/* A queued file for which no thread is left. */
-static bool nobody_comes(const struct job *job)
-{
-	return job->state == JOB_QUEUED && job->origin->url.is_local &&
-	       (job->origin->stuck >= FILES_PER_ORIGIN ||
-		job->origin->fetcher->file_threads == 0);
-}
-
-/* When a new job's time can be over at the earliest. */
-static uint64_t first_look(const struct fetcher *fetcher, const struct job *job)
-{
-	uint64_t ms = UINT64_MAX;
-
-	if (fetcher->is_closing)
-		return 0;
-	if (job->deadline_ms)
-		ms = job->deadline_ms;
-	if (job->is_early && job->start_ms + EARLY_PROBE_MS < ms)
-		ms = job->start_ms + EARLY_PROBE_MS;
-	if (nobody_comes(job))
-		ms = 0;
-	return ms;
-}
-
 void fetch_start(struct fetcher *fetcher, struct fetch_request *request)
 {
 	struct job *job = NULL;
@@ -333,7 +296,7 @@ void fetch_start(struct fetcher *fetcher, struct fetch_request *request)
 		fetcher->file_queued++;
 		files_wake(job->origin);
 	}
-	if (look_by(fetcher, first_look(fetcher, job)) ||
+	if (look_by(fetcher, job_first_look(fetcher, job)) ||
 	    !job->origin->url.is_local)
 		fetcher_wake(fetcher);
 }
@@ -411,113 +374,6 @@ void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
 		files_wake(job->origin);
 }
 
-/* How many of so many slots requests of this priority may fill. */
-static unsigned slots(unsigned limit, enum fetch_priority priority)
-{
-	unsigned n = limit;
-
-	if (priority == FETCH_READAHEAD)
-		n = limit - (limit + 7) / 8;
-	else if (priority == FETCH_PREFETCH)
-		n = limit / 2;
-	return n > 0 ? n : 1;
-}
-
-static bool has_room(const struct origin *origin, unsigned limit,
-		     unsigned all_running, enum fetch_priority priority)
-{
-	if (origin->running >= slots(limit, priority))
-		return false;
-	return all_running < slots(ALL_CONNECTIONS_MAX, priority) ||
-	       origin->running < OWN_CONNECTIONS;
-}
-
-/*
- * A server that ignores ranges sends the whole file for each. Sixteen of
- * them at once would cost sixteen files, so they come one by one until it is
- * known what the server does.
- */
-static bool may_try(const struct job *job, uint64_t now_ms)
-{
-	const struct origin *origin = job->origin;
-
-	return origin->url.is_local || !job->asked.has_range ||
-	       origin->ranges >= RANGES_TRUSTED ||
-	       origin->trial_until_ms <= now_ms;
-}
-
-static void trial_begin(struct job *job, uint64_t now_ms)
-{
-	struct origin *origin = job->origin;
-	/* Long before silence would tell of a dead server. */
-	uint64_t most_ms = origin->fetcher->silence_timeout_ms / 4;
-
-	if (origin->url.is_local || !job->asked.has_range ||
-	    origin->ranges >= RANGES_TRUSTED)
-		return;
-	origin->trial = job;
-	origin->trial_until_ms =
-		now_ms + (most_ms < TRIAL_MS ? most_ms : TRIAL_MS);
-	look_by(origin->fetcher, origin->trial_until_ms);
-}
-
-void job_trial_end(struct job *job)
-{
-	struct origin *origin = job->origin;
-
-	if (origin->trial != job)
-		return;
-	origin->trial = NULL;
-	origin->trial_until_ms = 0;
-	/* The next one need not wait for an event. */
-	origin->fetcher->is_woken = true;
-}
-
-/* The first of a queue that may run; one that rides needs no slot. */
-static struct job *pick(struct origin *origin, struct list *queue,
-			bool has_slot, uint64_t now_ms)
-{
-	for (struct list *item = queue->next; item != queue;
-	     item = item->next) {
-		struct job *job = list_item(item, struct job, queue);
-
-		job->spool = origin->url.is_local ? NULL : spool_find(job);
-		if (job->spool || (has_slot && may_try(job, now_ms)))
-			return job;
-		if (!has_slot && list_is_empty(&origin->spools))
-			return NULL;
-	}
-	return NULL;
-}
-
-struct job *origin_admit(struct origin *origin, unsigned limit,
-			 unsigned all_running)
-{
-	uint64_t now = now_ms();
-
-	for (int i = 0; i < FETCH_PRIORITIES; i++) {
-		struct list *queue = &origin->queues[i];
-		bool has_slot = has_room(origin, limit, all_running,
-					 (enum fetch_priority)i);
-		struct job *job = pick(origin, queue, has_slot, now);
-
-		if (job) {
-			list_remove(&job->queue);
-			job->state = job->spool ? JOB_RIDING : JOB_RUNNING;
-			if (origin->url.is_local)
-				origin->fetcher->file_queued--;
-			if (job->spool)
-				return job;
-			origin->running++;
-			trial_begin(job, now);
-			return job;
-		}
-		if (!has_slot && !list_is_empty(queue))
-			return NULL;
-	}
-	return NULL;
-}
-
 /*
  * One silent connection is its own trouble. But where nothing came on any
  * connection since this one was last heard of, the server is dead, and those
@@ -580,133 +436,4 @@ void job_finish(struct job *job, enum fetch_class class, const struct err *err)
 		probe_end(job);
 	active_ended(fetcher);
 	job_put(job);
-}
-
-/* ---- time */
-
-static bool end_job(struct job *job, enum fetch_class class, const char *text)
-{
-	job->end_class = class;
-	err_set(&job->end_err, classes[class].errnum, "%s", text);
-	return true;
-}
-
-static bool end_slow(struct job *job, const char *what, uint64_t ms)
-{
-	char seconds[SECONDS_MAX];
-
-	job->end_class = FETCH_SLOW;
-	err_set(&job->end_err, ETIMEDOUT, "%s %s", what,
-		seconds_text(ms, seconds));
-	return true;
-}
-
-static uint32_t crawl_bytes_per_s(const struct job *job)
-{
-	uint32_t share = job->min_bytes_per_s;
-
-	if (job->origin->running > 1)
-		share /= job->origin->running;
-	return share > PACE_CRAWL_BYTES_PER_S ? share : PACE_CRAWL_BYTES_PER_S;
-}
-
-static bool has_stalled(struct job *job, uint64_t now_ms, uint64_t *next_ms)
-{
-	uint32_t rate = crawl_bytes_per_s(job);
-	char text[48];
-	uint64_t look;
-
-	switch (pace_look(&job->pace, job->silence_ms, rate, now_ms, &look)) {
-	case PACE_SILENT:
-		/* Nobody else is asked: next time it has more time. */
-		if (job->min_bytes_per_s == 0 && !job->pace.has_bytes)
-			origin_answered(job->origin, job->silence_ms);
-		/* Haste says nothing about the server. */
-		job->met_silence =
-			!job->origin->url.is_local &&
-			job->silence_ms >=
-				job->origin->fetcher->silence_timeout_ms;
-		return end_slow(job, "silent for", job->silence_ms);
-	case PACE_CRAWLS:
-		snprintf(text, sizeof(text), "slower than %u KiB/s for",
-			 rate >> 10);
-		return end_slow(job, text, job->silence_ms);
-	case PACE_FINE:
-		break;
-	}
-	if (look < *next_ms)
-		*next_ms = look;
-	return false;
-}
-
-/* Is this job's time over? If not, *next_ms comes down to when it may be. */
-static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
-		      uint64_t *next_ms)
-{
-	uint64_t deadline_ms = job->deadline_ms;
-	uint64_t early_ms = job->start_ms + EARLY_PROBE_MS;
-
-	if (job->is_canceled || fetcher->is_closing)
-		return end_job(job, FETCH_CANCELED, "canceled");
-	if (deadline_ms && now_ms >= deadline_ms)
-		return end_slow(job, "timed out after", now_ms - job->start_ms);
-	if (job->is_early && !job->pace.has_bytes && now_ms >= early_ms)
-		return end_slow(job, "no answer within", EARLY_PROBE_MS);
-	if (nobody_comes(job))
-		return end_job(job, FETCH_SLOW, "the disk does not answer");
-	if (job->state == JOB_QUEUED && job->start_ms < job->origin->dead_ms)
-		return end_job(job, job->origin->dead_class,
-			       "the server does not answer");
-	if (deadline_ms && deadline_ms < *next_ms)
-		*next_ms = deadline_ms;
-	if (job->state == JOB_QUEUED && job->origin->trial &&
-	    job->origin->trial_until_ms < *next_ms)
-		*next_ms = job->origin->trial_until_ms;
-	if (job->is_early && !job->pace.has_bytes && early_ms < *next_ms)
-		*next_ms = early_ms;
-	return job->state == JOB_RUNNING && has_stalled(job, now_ms, next_ms);
-}
-
-static void take_out(struct job *job)
-{
-	struct origin *origin = job->origin;
-
-	if (job->state == JOB_QUEUED) {
-		list_remove(&job->queue);
-		job->state = JOB_ENDED;
-		if (origin->url.is_local)
-			origin->fetcher->file_queued--;
-	} else if (origin->url.is_local) {
-		files_abandon(job);
-	}
-	list_remove(&job->rider);
-}
-
-struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms)
-{
-	struct job *ended = NULL;
-	uint64_t next_ms = UINT64_MAX;
-
-	scoped_lock(&fetcher->lock);
-	if (now_ms < fetcher->next_look_ms)
-		return NULL;
-	fetcher->next_look_ms = UINT64_MAX;
-	for (struct list *item = fetcher->jobs.next; item != &fetcher->jobs;
-	     item = item->next) {
-		struct job *job = list_item(item, struct job, all);
-
-		if (!has_ended(fetcher, job, now_ms, &next_ms))
-			continue;
-		if (job->state == JOB_CALLING) {
-			/* The file thread sees it too, after its callback. */
-			if (now_ms + CALLING_LOOK_MS < next_ms)
-				next_ms = now_ms + CALLING_LOOK_MS;
-			continue;
-		}
-		take_out(job);
-		job->next_ended = ended;
-		ended = job;
-	}
-	look_by(fetcher, next_ms);
-	return ended;
 }
