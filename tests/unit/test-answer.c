@@ -103,6 +103,10 @@ static void test_content_range(void **state)
 	{                                                                      \
 		.limit_bytes = 5000, .is_conditional = true                    \
 	}
+#define WRITE                                                                  \
+	{                                                                      \
+		.limit_bytes = 5000, .is_write = true                          \
+	}
 #define FAR                                                                    \
 	{                                                                      \
 		.has_range = true, .offset = 512u << 20, .length = 1           \
@@ -120,6 +124,14 @@ static const struct {
 	 "HTTP/1.1 206 Partial Content|Content-Range: bytes 1000-1099/5000|"
 	 "Content-Length: 100",
 	 ANSWER_TAKE, FETCH_OK, 0, 100, 100, 5000},
+	{"written, nothing to say", WRITE, "HTTP/1.1 204 No Content",
+	 ANSWER_TAKE, FETCH_OK, 0, 0, 5000, 0},
+	{"written anew", WRITE, "HTTP/1.1 201 Created|Content-Length: 0",
+	 ANSWER_TAKE, FETCH_OK, 0, 0, 0, 0},
+	{"a condition did not hold", WRITE, "HTTP/1.1 412 Precondition Failed",
+	 ANSWER_FAIL, FETCH_WRONG, 0, 0, 0, 0},
+	{"nothing where something was asked", ALL, "HTTP/1.1 204 No Content",
+	 ANSWER_FAIL, FETCH_WRONG, 0, 0, 0, 0},
 	{"HTTP/2, no length, unknown total", RANGE,
 	 "HTTP/2 206 |content-range: bytes 1000-1099/*", ANSWER_TAKE, FETCH_OK,
 	 0, 100, 100, 0},
