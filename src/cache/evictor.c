@@ -162,6 +162,7 @@ static bool candidate_segment(struct cache *cache,
 struct candidates {
 	struct evict_candidate *items;
 	size_t count;
+	bool is_cut; /* there were more */
 };
 
 static struct evict_candidate candidate_of(const struct digest *id,
@@ -185,6 +186,7 @@ static void offer(void *arg, const struct digest *id,
 	if (candidates->count == CANDIDATES_MAX) {
 		evict_choose(candidates->items, candidates->count, 0);
 		candidates->count /= 2;
+		candidates->is_cut = true;
 	}
 	candidates->items[candidates->count++] = candidate_of(id, row);
 }
@@ -281,7 +283,7 @@ static uint64_t excess_now(struct cache *cache)
 	return excess;
 }
 
-/* Whether enough was freed. */
+/* Whether enough was freed, or another round will free more. */
 static bool evict_gated(struct cache *cache)
 {
 	struct candidates candidates = { 0 };
@@ -292,7 +294,8 @@ static bool evict_gated(struct cache *cache)
 	candidates.items = calloc(CANDIDATES_MAX, sizeof(*candidates.items));
 	if (candidates.items && collect(cache, &candidates) == 0)
 		freed = evict_candidates(cache, &candidates, excess);
-	if (freed < excess && now_ms() >= cache->evictor.next_full_sweep_ms) {
+	if (freed < excess && !(candidates.is_cut && freed > 0) &&
+	    now_ms() >= cache->evictor.next_full_sweep_ms) {
 		cache->evictor.next_full_sweep_ms = now_ms() + FULL_SWEEP_MS;
 		for (unsigned int i = 0; i < 256; i++) {
 			keeper_sweep(cache, i, PRESSED_AGE_S);
@@ -306,7 +309,7 @@ static bool evict_gated(struct cache *cache)
 	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
 	crash_point("evict-flushed");
 	free(candidates.items);
-	return freed >= excess;
+	return freed >= excess || (candidates.is_cut && freed > 0);
 }
 
 void evictor_run(struct cache *cache)
