@@ -58,6 +58,7 @@ struct chunk_job {
 	/* one request */
 	struct fetch_request request;
 	struct chunk_job *low_next, **low_at; /* raise.c's list */
+	uint64_t low_number;
 	char path[600];
 	uint64_t start; /* of the range in the pack */
 	uint8_t *body;

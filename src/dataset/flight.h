@@ -76,6 +76,7 @@ struct flight {
 	atomic_uint puts;	/* not yet recorded, and one for the verifier */
 	atomic_bool is_claimed; /* for other processes */
 	atomic_bool is_demanded; /* chunk: a reader has joined */
+	uint64_t low_number;	 /* of the request; raise.c's, its lock */
 	bool is_recent;		 /* guarded by recent.c */
 	struct flight *next_recent;
 	bool is_remembered; /* the table's reference on a failed flight */

@@ -59,6 +59,7 @@ struct node {
 
 	pthread_mutex_t low_lock;   /* guards the list; taken before gate */
 	struct chunk_job *low_jobs; /* whose requests may be raised */
+	uint64_t low_number;
 
 	pthread_mutex_t gate; /* guards starting fetches against closing */
 	atomic_uint jobs;     /* that still run */

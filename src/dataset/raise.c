@@ -4,8 +4,8 @@
  *
  * A reader who wants a chunk that is on its way already joins its flight.
  * The flight does not know its job, which is split, retried and freed as it
- * goes; so the jobs whose request is under way below demand are listed here,
- * and the few there are get searched, once for each flight that is joined.
+ * goes; so the jobs whose request is under way below demand are listed here
+ * and numbered, and a flight knows the number of its last one.
  */
 #include <config.h>
 
@@ -47,6 +47,9 @@ bool chunk_request_start(struct chunk_job *job)
 	scoped_lock(&node->low_lock);
 	if (is_demanded(job))
 		job->request.priority = FETCH_DEMAND;
+	job->low_number = ++node->low_number;
+	for (uint32_t i = 0; i < job->count; i++)
+		job->chunks[i].flight->low_number = job->low_number;
 	if (!node_fetch(node, &job->request))
 		return false;
 	if (job->request.priority != FETCH_DEMAND)
@@ -60,28 +63,19 @@ void chunk_request_ended(struct chunk_job *job)
 	unlist(job);
 }
 
-/* Flights end meanwhile; digests stay. */
-static bool brings(const struct chunk_job *job, const struct digest *digest)
-{
-	for (uint32_t i = 0; i < job->count; i++)
-		if (digest_equal(&job->chunks[i].digest, digest))
-			return true;
-	return false;
-}
-
 void chunk_raise(struct flight *flight)
 {
 	struct node *node = flight->node;
-	struct chunk_job *next;
+	struct chunk_job *job;
 
 	if (atomic_exchange(&flight->is_demanded, true))
 		return;
 	scoped_lock(&node->low_lock);
-	for (struct chunk_job *job = node->low_jobs; job; job = next) {
-		next = job->low_next;
-		if (!brings(job, &flight->key.digest))
-			continue;
-		fetch_raise(node->fetcher, &job->request, FETCH_DEMAND);
-		unlist(job);
-	}
+	job = node->low_jobs;
+	while (job && job->low_number != flight->low_number)
+		job = job->low_next;
+	if (!job)
+		return;
+	fetch_raise(node->fetcher, &job->request, FETCH_DEMAND);
+	unlist(job);
 }
