@@ -182,3 +182,4 @@ verify 0
 # Mistakes.
 verify 2 --no-such-option
 verify 8 "$T/nowhere#other"
+verify 8 -c "$T/nowhere.conf"

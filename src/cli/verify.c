@@ -283,6 +283,8 @@ int cmd_verify(int argc, char **argv)
 
 	if (code == 0)
 		code = CLI_EXIT(verify_and_print(&cli, &verify));
+	else if (code == CLI_EXIT(CLI_FAILED)) /* here it means repaired */
+		code = CLI_EXIT(VERIFY_FAILED);
 	verify_release(&verify);
 	cli_end(&cli);
 	return code - 1;
