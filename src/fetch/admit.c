@@ -39,15 +39,21 @@ static bool has_room(const struct origin *origin, unsigned limit,
 /*
  * A server that ignores ranges sends the whole file for each. Sixteen of
  * them at once would cost sixteen files, so they come one by one until it is
- * known what the server does.
+ * known what the server does. A range that is all of the file costs no more.
  */
+static bool needs_trial(const struct job *job)
+{
+	const struct asked *asked = &job->asked;
+	bool is_all = asked->offset == 0 && asked->expected_total &&
+		      asked->length == asked->expected_total;
+
+	return !job->origin->url.is_local && asked->has_range && !is_all &&
+	       job->origin->ranges < RANGES_TRUSTED;
+}
+
 static bool may_try(const struct job *job, uint64_t now_ms)
 {
-	const struct origin *origin = job->origin;
-
-	return origin->url.is_local || !job->asked.has_range ||
-	       origin->ranges >= RANGES_TRUSTED ||
-	       origin->trial_until_ms <= now_ms;
+	return !needs_trial(job) || job->origin->trial_until_ms <= now_ms;
 }
 
 static void trial_begin(struct job *job, uint64_t now_ms)
@@ -56,8 +62,7 @@ static void trial_begin(struct job *job, uint64_t now_ms)
 	/* Long before silence would tell of a dead server. */
 	uint64_t most_ms = origin->fetcher->silence_timeout_ms / 4;
 
-	if (origin->url.is_local || !job->asked.has_range ||
-	    origin->ranges >= RANGES_TRUSTED)
+	if (!needs_trial(job))
 		return;
 	origin->trial = job;
 	origin->trial_until_ms =

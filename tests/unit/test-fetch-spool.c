@@ -292,6 +292,29 @@ static void test_silence_at_the_start(void **state)
 	assert_int_equal(silent.request.class, FETCH_SLOW);
 }
 
+/* All of a small file is no range to a server that has none, and no reason to
+ * ask for one after the other. */
+static void test_all_of_a_file(void **state)
+{
+	static struct waiting waiting[8];
+	char *log;
+
+	(void)state;
+	origin_server_control(&server, "add=ignore_range");
+	for (int i = 0; i < 8; i++) {
+		prepare_range(&waiting[i], "five", 0, SIZE);
+		waiting[i].request.expected_total = SIZE;
+		start(&waiting[i]);
+	}
+	for (int i = 0; i < 8; i++) {
+		wait_for(&waiting[i]);
+		assert_stamps(&waiting[i], 0, SIZE);
+	}
+	log = origin_server_log(&server);
+	assert_int_equal(log_count(log, "\"status\":200"), 8);
+	free(log);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +330,7 @@ int main(void)
 		TEST(test_too_large),
 		TEST(test_close_meanwhile),
 		TEST(test_silence_at_the_start),
+		TEST(test_all_of_a_file),
 	};
 
 	if (!origin_server_start(&server)) {
