@@ -100,6 +100,7 @@ void chunk_job_add(struct chunk_job *job, struct flight *flight,
 	chunk_verify_init(chunk);
 	if (blob->url && !job->reference)
 		job->reference = blob_ref(blob);
+	flight_keep_blob(flight, blob);
 	flight_add_target(flight, blob, unit, start);
 	flight->length = record->length;
 	flight->dataset = job->dataset;

@@ -25,7 +25,7 @@ struct job_chunk {
 	struct task task; /* first: verifies the frame */
 	struct chunk_job *job;
 	struct flight *flight; /* counted until it has ended */
-	struct blob *blob;     /* as long as the flight, whose target it is */
+	struct blob *blob;     /* kept by the flight until it has ended */
 	uint64_t unit;	       /* in the blob */
 	uint64_t start;	       /* of its bytes there */
 	uint64_t ordinal;      /* in the places */

@@ -191,6 +191,7 @@ static void flight_free(struct flight *flight)
 	if (flight->charged_bytes)
 		budget_leave(node, &flight->dataset->share, 0,
 			     flight->charged_bytes);
+	blob_unref(flight->blob);
 	for (uint32_t i = 0; i < flight->target_count; i++)
 		if (!flight->targets[i].is_given)
 			blob_unref(flight->targets[i].blob);
@@ -231,6 +232,7 @@ void flight_finish(struct flight *flight, int result, const struct err *err,
 	struct flights *flights = flight->node->flights;
 	struct flight_shard *shard = shard_of(flights, &flight->key);
 	struct park_node *parked;
+	struct blob *blob = steal_ptr(flight->blob);
 
 	pthread_mutex_lock(&shard->lock);
 	flight->result = result;
@@ -248,6 +250,7 @@ void flight_finish(struct flight *flight, int result, const struct err *err,
 	parked = flight->parked;
 	flight->parked = NULL;
 	pthread_mutex_unlock(&shard->lock);
+	blob_unref(blob);
 	while (parked) {
 		struct park_node *next = parked->next;
 
@@ -333,6 +336,11 @@ bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
 		.offset = offset,
 	};
 	return true;
+}
+
+void flight_keep_blob(struct flight *flight, struct blob *blob)
+{
+	flight->blob = blob_ref(blob);
 }
 
 bool flight_take_target(struct flight *flight, struct flight_target *ret)

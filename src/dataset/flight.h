@@ -59,8 +59,8 @@ struct flight {
 	struct err err;
 	uint64_t ended_ms;
 	struct object *object; /* what came; NULL for chunks */
-	uint8_t *plain;	 /* chunk: what came; NULL when the cache has it */
-	uint32_t length; /* chunk: set by the maker */
+	uint8_t *plain;	     /* chunk: what came; NULL when the cache has it */
+	uint32_t length;     /* chunk: set by the maker */
 	uint32_t wire_bytes; /* chunk: what came over the network, and from */
 	int mirror;	     /* which; of nowhere 0 bytes */
 
@@ -72,6 +72,7 @@ struct flight {
 	uint32_t target_count, target_capacity;
 
 	struct dataset *dataset; /* of the maker: pays the budget */
+	struct blob *blob; /* chunk: the maker's, counted until it has ended */
 	uint64_t charged_bytes;
 	atomic_uint puts;	/* not yet recorded, and one for the verifier */
 	atomic_bool is_claimed; /* for other processes */
@@ -123,6 +124,9 @@ bool flight_park(struct flight *flight, struct park_node *node);
  * once more. */
 bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
 		       uint64_t offset);
+/* The maker's blob is there until the flight has ended, whoever else added the
+ * same unit as a target before. */
+void flight_keep_blob(struct flight *flight, struct blob *blob);
 /* The next to be given; its blob's reference passes to the caller. */
 bool flight_take_target(struct flight *flight, struct flight_target *ret);
 

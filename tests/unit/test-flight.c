@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "base/io.h"
+#include "dataset/blob.h"
+#include "dataset/chunk.h"
 #include "dataset/node.h"
 #include "dataset/pool.h"
 #include "dataset/recent.h"
@@ -261,6 +263,46 @@ static struct object *put_object(struct table *table, unsigned n, size_t cost)
 	return object;
 }
 
+/* Another struct of the same blob may be a target first: a reader that opened
+ * it again found the flight before its maker had filled it. */
+static void a_makers_blob_outlives_its_reader(void **state)
+{
+	struct dataset_options options = {
+		.name = "d",
+		.mirrors = (const char *const[]){"/nowhere"},
+		.mirror_count = 1,
+		.insecure = true,
+	};
+	const struct catalog_blob info = {.size = 10};
+	const struct recipe_record record = {.length = 10};
+	const struct blob_source source = {0};
+	struct node *node = open_node(1000);
+	struct object_key key = key_of(50);
+	struct blob *first, *mine;
+	struct dataset *dataset;
+	struct flight *flight;
+	struct chunk_job *job;
+	bool is_new;
+
+	(void)state;
+	assert_int_equal(dataset_add(node, &options, &dataset, NULL), 0);
+	assert_int_equal(blob_new(&key, &info, 1, &first), 0);
+	assert_int_equal(blob_new(&key, &info, 1, &mine), 0);
+	job = chunk_job_new(dataset, &source, FETCH_DEMAND, 1);
+	flight = flight_get(node->flights, &key, &is_new);
+	assert_true(flight_add_target(flight, first, 0, 0));
+	chunk_job_add(job, flight, &record, mine, &source, 0, 0);
+	assert_int_equal(mine->object.refs, 2);
+	flight_finish(flight, -EIO, NULL, NULL);
+	assert_int_equal(mine->object.refs, 1);
+	blob_unref(first);
+	blob_unref(mine);
+	flight_unref(flight);
+	job->count = 0;
+	chunk_job_start(job);
+	node_close(node);
+}
+
 static void the_table_keeps_to_its_limit(void **state)
 {
 	struct table *table = table_new(100000);
@@ -322,6 +364,7 @@ int main(void)
 		cmocka_unit_test(a_waiter_is_woken_once_all_have_ended),
 		cmocka_unit_test(a_deadline_ends_the_wait_with_what_is_wrong),
 		cmocka_unit_test(ends_and_deadlines_may_meet),
+		cmocka_unit_test(a_makers_blob_outlives_its_reader),
 		cmocka_unit_test(the_table_keeps_to_its_limit),
 		cmocka_unit_test(buffers_come_back),
 	};
