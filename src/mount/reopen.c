@@ -50,6 +50,10 @@ static int put_node(struct buf *buf, const struct node_options *node)
 		r = put(buf, "proxy", node->proxy);
 	if (r == 0)
 		r = put(buf, "ca", node->ca_file);
+	if (r == 0)
+		r = put(buf, "cert", node->cert_file);
+	if (r == 0)
+		r = put(buf, "cert-key", node->cert_key_file);
 	return r;
 }
 
@@ -67,6 +71,10 @@ static int put_dataset(struct buf *buf, const struct dataset_options *dataset)
 		r = put(buf, "key", dataset->key_files[i]);
 	if (r == 0 && dataset->insecure)
 		r = put(buf, "insecure", "yes");
+	if (r == 0 && dataset->hub)
+		r = put(buf, "source", dataset->hub->source);
+	if (r == 0 && dataset->hub)
+		r = put(buf, "token-file", dataset->hub->token_file);
 	return r;
 }
 
