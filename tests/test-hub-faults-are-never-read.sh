@@ -53,7 +53,6 @@ hub_faults '{"fault": "flip", "route": "cdn", "offset": 5000000, "times": 4}'
 cat mnt/model.bin > /dev/null
 wait_for 60 eval '! has_state mnt/model.bin unverified'
 hub_faults
-drop_caches
 wait_for 30 cmp tree/model.bin mnt/model.bin
 wait_for 60 has_state mnt/model.bin complete
 

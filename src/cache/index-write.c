@@ -154,6 +154,7 @@ static int apply_record(struct batch *batch, struct index_op *op)
 			.blob_bytes = op->blob_bytes,
 			.unit_count = op->unit_count,
 			.segment_bytes = op->segment_bytes,
+			.is_by_content = op->is_by_content,
 			.last_use = op->last_use,
 		};
 	} else if (batch->blob.gen != op->gen ||

@@ -99,6 +99,7 @@ struct index_op {
 	struct digest chunk;     /* CHUNK, DROP_CHUNK */
 	uint64_t offset;         /* RECORD, CHUNK: of the unit in the blob */
 	uint64_t blob_bytes, unit_count, segment_bytes;
+	bool is_by_content;
 	uint64_t disk_bytes;     /* of the file now; 0: take present_bytes */
 	int64_t last_use;
 	int64_t delta;

@@ -55,6 +55,7 @@ void blob_row_encode(const struct blob_row *row, uint8_t ret[ROW_BLOB_BYTES])
 	store_le64(ret + 40, row->present_bytes);
 	store_le64(ret + 48, row->disk_bytes);
 	store_le64(ret + 56, (uint64_t)row->last_use);
+	store_le64(ret + 112, row->is_by_content);
 	if (!row->has_mark)
 		return;
 	store_le64(ret + 64, ROW_MARKED);
@@ -81,6 +82,7 @@ int blob_row_decode(const void *data, size_t len, struct blob_row *ret)
 		.present_bytes = load_le64(bytes + 40),
 		.disk_bytes = load_le64(bytes + 48),
 		.last_use = (int64_t)load_le64(bytes + 56),
+		.is_by_content = load_le64(bytes + 112) == 1,
 		.has_mark = load_le64(bytes + 64) == ROW_MARKED,
 		.mark = {
 			.device = load_le64(bytes + 72),

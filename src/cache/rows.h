@@ -46,6 +46,7 @@ struct blob_row {
 	uint64_t present_units, present_bytes;
 	uint64_t disk_bytes;    /* as counted in the total */
 	int64_t last_use;       /* seconds since 1970 */
+	bool is_by_content;     /* the id is the digest of all its bytes */
 	bool has_mark;
 	struct file_mark mark;
 };

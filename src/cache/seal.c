@@ -117,6 +117,9 @@ void seal_load(struct cache_blob *blob, const struct blob_row *row)
 	struct stat st;
 	int fd = atomic_load(&blob->fds[0]);
 
+	/* Also for those who know the blob from the index only. */
+	if (row->is_by_content)
+		cache_blob_expect(blob);
 	if (!can_be_sealed(blob) || row->present_units != row->unit_count)
 		return;
 	if (!row->has_mark) {

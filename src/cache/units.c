@@ -486,6 +486,7 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		.blob_bytes = blob->blob_bytes,
 		.unit_count = blob->unit_count,
 		.segment_bytes = blob->segment_bytes,
+		.is_by_content = atomic_load(&blob->seal.is_by_content),
 		.last_use = atomic_load(&blob->last_use),
 	};
 	record.blob = blob;

@@ -7,6 +7,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "cache/cache.h"
 #include "dataset/snapshot.h"
@@ -61,6 +62,31 @@ int snapshot_backing(struct snapshot *snapshot, uint64_t number,
 		if (whole_blob(&part, &info))
 			r = find_backing(node->cache, &info, ret, ret_fd);
 		part_release(&part);
+	}
+	return waiter_end(node, waiter, r, err);
+}
+
+int snapshot_unsettled(struct snapshot *snapshot, uint64_t number,
+		       struct waiter *waiter, bool *ret, struct err *err)
+{
+	struct node *node = snapshot->dataset->node;
+	struct cache_blob *backing = NULL;
+	struct catalog_blob info;
+	struct part part;
+	int r = waiter_begin(waiter, err), fd = -1;
+
+	if (r == 0)
+		r = part_find(snapshot, number, waiter, &part, err);
+	if (r == 0) {
+		*ret = whole_blob(&part, &info) &&
+		       info.kind == BLOB_REFERENCE &&
+		       (!node->cache ||
+			find_backing(node->cache, &info, &backing, &fd) == 0);
+		part_release(&part);
+	}
+	if (backing) {
+		close(fd);
+		cache_blob_close(backing);
 	}
 	return waiter_end(node, waiter, r, err);
 }

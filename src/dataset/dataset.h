@@ -274,6 +274,13 @@ struct cache_blob;
 int snapshot_backing(struct snapshot *snapshot, uint64_t number,
 		     struct waiter *waiter, struct cache_blob **ret,
 		     int *ret_fd, struct err *err);
+/*
+ * Whether what is read of the file can turn out wrong: bytes by reference that
+ * were not compared with their digest yet. 0, DATASET_PARKED, or a negative
+ * errno.
+ */
+int snapshot_unsettled(struct snapshot *snapshot, uint64_t number,
+		       struct waiter *waiter, bool *ret, struct err *err);
 void snapshot_backing_release(struct cache_blob *backing); /* or NULL */
 
 /*

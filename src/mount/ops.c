@@ -266,6 +266,7 @@ static int run_open(struct op *op, struct err *err)
 {
 	struct entry_attr attr;
 	struct target target;
+	bool is_unsettled;
 	int r = op_target(op, &target, err);
 
 	if (!r && !target.slot)
@@ -282,8 +283,13 @@ static int run_open(struct op *op, struct err *err)
 	/* The kernel reads no byte of an empty file: nobody would be told. */
 	if (attr.type == ENTRY_HOLE && attr.size == 0)
 		return err_set(err, EIO, "this file's bytes are not there");
+	r = snapshot_unsettled(target.slot->snapshot, target.number,
+			       &op->waiter, &is_unsettled, err);
+	if (r)
+		return r;
 	op->file.fh = 0;
-	op->file.keep_cache = 1; /* this inode number's bytes never change */
+	/* This inode number's bytes never change, unless they were wrong. */
+	op->file.keep_cache = !is_unsettled;
 	op->file.noflush = 1;
 	return passthrough_open(op->fs->passthrough, op, &target, err);
 }
