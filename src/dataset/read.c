@@ -515,10 +515,11 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 				&reading->source, start, end,
 				end == file_end &&
 					entry.size < reading->blob->bytes);
-	reading->waiter->is_noted = true;
-	if (r == 0 && reading->from_flights > 0)
+	/* It was waited for, so it was fetched. */
+	if (r == 0 && reading->waiter->is_noted)
 		reference_together(reading->dataset, part.object,
 				   reading->blob);
+	reading->waiter->is_noted = true;
 	part_release(&part);
 	return r;
 }
