@@ -268,6 +268,7 @@ check_PROGRAMS += \
 	%D%/httpd \
 	%D%/larder-crash \
 	%D%/random-reads \
+	%D%/seed-index \
 	%D%/stamped \
 	$(NULL)
 
