@@ -490,7 +490,8 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		.last_use = atomic_load(&blob->last_use),
 	};
 	record.blob = blob;
-	record.unrecorded_bytes = data ? length : 0;
+	/* Without a name it is counted as such already. */
+	record.unrecorded_bytes = data && !blob->is_unnamed ? length : 0;
 	atomic_fetch_add(&cache->space.unrecorded, record.unrecorded_bytes);
 	blob_ref(blob);
 	r = recorder_add(&cache->recorder, &record);
