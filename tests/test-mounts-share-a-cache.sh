@@ -44,14 +44,14 @@ nginx_forget
 mount_dataset "$nginx_url#shared" a
 mount_dataset "$nginx_url#shared" b
 victim=$(server_of a)
-cat a/* > /dev/null 2>&1 &
+(while cat a/* > /dev/null 2>&1; do :; done) &
 one=$!
 compare_trees tree b &
 two=$!
 sleep 1
 kill -KILL $victim
 wait $two || fail "the second mount is wrong after the first was killed"
-! wait $one || fail "read to the end from a dead mount"
+wait $one # it ends
 # On the dead mount, as after a crash.
 larder mount -o "cache=$T/cache,key=$T/test.key.pub" "$nginx_url#shared" a
 compare_trees tree a

@@ -392,11 +392,20 @@ static void tell_progress(struct chunk_job *job)
 		cache_progress(job->node->cache, &job->chunks[i].digest);
 }
 
+/* Before readers are answered, so that whoever has read it sees it counted. */
+static void count_wire(struct chunk_job *job, size_t len)
+{
+	stats_add(job->node->stats, STAT_FETCHED_WIRE_BYTES,
+		  len - job->counted);
+	job->counted = len;
+}
+
 static void request_progress(struct fetch_request *request, const uint8_t *body,
 			     size_t len)
 {
 	struct chunk_job *job = request->arg;
 
+	count_wire(job, len);
 	hand_out(job, body, len);
 	tell_progress(job);
 	if (job->priority != FETCH_PREFETCH)
@@ -417,7 +426,7 @@ static void request_done(struct fetch_request *request)
 	job->body = request->body;
 	request->body = NULL;
 	crash_point("fetch-arrived");
-	stats_add(job->node->stats, STAT_FETCHED_WIRE_BYTES, request->body_len);
+	count_wire(job, request->body_len);
 	if (request->result >= 0)
 		hand_out(job, job->body, request->body_len);
 	chunk_job_settle(job);
@@ -430,6 +439,7 @@ static void start_request(struct chunk_job *job)
 
 	job->start = job->chunks[0].at.place.offset;
 	job->handed = 0;
+	job->counted = 0;
 	atomic_store(&job->pending, 1);
 	mirror_pack_path(&job->chunks[0].at.pack, job->path);
 	free(job->request.headers);

@@ -62,6 +62,7 @@ struct chunk_job {
 	char path[600];
 	uint64_t start; /* of the range in the pack */
 	uint8_t *body;
+	size_t counted;	     /* wire bytes in the statistics */
 	uint64_t told_ms;    /* other processes, of progress */
 	atomic_uint pending; /* request and verifications */
 	atomic_bool is_short_of_memory;
