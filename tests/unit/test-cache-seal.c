@@ -53,7 +53,7 @@ static uint64_t dropped(struct cache *cache)
 static void flip(const char *path, uint64_t offset)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
-	char byte;
+	char byte = 0;
 
 	assert_true(fd >= 0 && pread(fd, &byte, 1, (off_t)offset) == 1);
 	byte ^= 0x40;
