@@ -341,7 +341,6 @@ full_tests = \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-sizes-beyond-32-bits.sh \
-	%D%/test-tls-is-checked.sh \
 	%D%/test-tree-round-trips.sh \
 	%D%/unit/test-cache-large \
 	$(NULL)
