@@ -67,13 +67,14 @@ head -c 100M /dev/zero > cache/lost+found 2> /dev/null || true
 readers read_files
 wait $reader || fail "a reader failed when the disk ran full"
 rm cache/lost+found
-wait_for 60 keeps
+wait_for 120 keeps
 kill -0 $pid || fail "the process has gone"
 [ "$(grep -c warning log)" -le 6 ] || fail "too many warnings: $(cat log)"
 large
 
 # no inodes left
-small ",nr_inodes=200"
+# a directory for each of 256 beginnings of names, and less than 300 files
+small ",nr_inodes=400"
 read_many() {
 	local i
 	for i in $(shuf -i 0-299); do
@@ -90,7 +91,7 @@ keeps_small() {
 	done
 	return 1
 }
-wait_for 60 keeps_small
+wait_for 120 keeps_small
 larder status --json -c larder.conf | python3 -c '
 import json, sys
 m, = [m for m in json.load(sys.stdin)["mounts"] if m["mountpoint"] == sys.argv[1]]
