@@ -393,3 +393,19 @@ int64_t wall_seconds(void)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	return ts.tv_sec;
 }
+
+int directory_open(int dir_fd, const char *path, int flags, DIR **ret)
+{
+	int fd = openat(dir_fd, path,
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	*ret = fdopendir(fd);
+	if (*ret)
+		return 0;
+	r = -errno;
+	close(fd);
+	return r;
+}

@@ -2,6 +2,7 @@
 #ifndef LARDER_BASE_IO_H
 #define LARDER_BASE_IO_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +47,9 @@ int remove_tree(int dirfd, const char *path);
 uint64_t now_ms(void);
 uint64_t now_ns(void);
 int64_t wall_seconds(void);
+
+/* Open a directory to read its names; flags: O_NOFOLLOW or 0. 0 and *ret, for
+ * closedir, or a negative errno. */
+int directory_open(int dir_fd, const char *path, int flags, DIR **ret);
 
 #endif

@@ -237,21 +237,11 @@ static int list_fan(int top_fd, const char *top, const char *fan,
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
-	int fd = openat(top_fd, fan,
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int r = directory_open(top_fd, fan, O_NOFOLLOW, &dir);
 
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-
-		close(fd);
+	if (r < 0)
 		return r;
-	}
 	while ((errno = 0, entry = readdir(dir))) {
-		int r;
-
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
 		r = list_name(dirfd(dir), top, fan, entry->d_name, files);
@@ -261,17 +251,10 @@ static int list_fan(int top_fd, const char *top, const char *fan,
 	return -errno;
 }
 
-static int list_top(int top_fd, const char *top, struct stored_files *files)
+static int list_top(DIR *dir, const char *top, struct stored_files *files)
 {
-	_cleanup_closedir_ DIR *dir = fdopendir(top_fd);
 	struct dirent *entry;
 
-	if (!dir) {
-		int r = -errno;
-
-		close(top_fd);
-		return r;
-	}
 	while ((errno = 0, entry = readdir(dir))) {
 		const char *name = entry->d_name;
 		int r;
@@ -290,12 +273,13 @@ static int list_top(int top_fd, const char *top, struct stored_files *files)
 static int directory_list(const struct mirror *mirror, const char *top,
 			  struct stored_files *files, struct err *why)
 {
-	int fd = openat(mirror->fd, top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_closedir_ DIR *dir = NULL;
+	int r = directory_open(mirror->fd, top, 0, &dir);
 
 	(void)why;
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	return list_top(fd, top, files);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return list_top(dir, top, files);
 }
 
 static int name_entries(const struct mirror *mirror, const char *path,
@@ -303,23 +287,15 @@ static int name_entries(const struct mirror *mirror, const char *path,
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
-	int fd = openat(mirror->fd, path,
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int r = directory_open(mirror->fd, path, O_NOFOLLOW, &dir);
 
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-
-		close(fd);
-		return r;
-	}
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	while ((errno = 0, entry = readdir(dir))) {
 		char below[SOURCE_PATH_MAX];
 		struct stat st;
-		int r = 0;
 
+		r = 0;
 		if (entry->d_name[0] == '.') /* and temporary files */
 			continue;
 		if ((size_t)snprintf(below, sizeof(below), "%s/%s", path,

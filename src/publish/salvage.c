@@ -195,21 +195,12 @@ static int find_paths(struct salvage *salvage)
 	const char *prefix = strchr(PACK_TEMPORARY_PREFIX, '/') + 1;
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
-	int fd = openat(salvage->mirror->fd, "packs",
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = directory_open(salvage->mirror->fd, "packs", 0, &dir);
 
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-
-		close(fd);
-		return r;
-	}
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	while ((errno = 0, entry = readdir(dir))) {
-		int r = 0;
-
+		r = 0;
 		if (starts_with(entry->d_name, prefix))
 			r = add_path(salvage, entry->d_name);
 		if (r < 0)

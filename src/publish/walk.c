@@ -22,6 +22,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "format/catalog-writer.h"
@@ -134,20 +135,12 @@ static int names_read(int dir_fd, struct names *names)
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
 	size_t count = 0;
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = directory_open(dir_fd, ".", 0, &dir);
 
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-
-		close(fd);
+	if (r < 0)
 		return r;
-	}
 	while ((errno = 0, entry = readdir(dir))) {
 		const char *name = entry->d_name;
-		int r;
 
 		if (!strcmp(name, ".") || !strcmp(name, ".."))
 			continue;
