@@ -351,7 +351,7 @@ int cache_blob_candidate(struct cache_blob *blob, uint64_t unit,
 {
 	if (!is_range(blob, unit, offset, length) ||
 	    atomic_load(&blob->is_cut) || blob_attach(blob, false) < 0 ||
-	    bit_test(blob->bad, unit) || blob_is_hole(blob, offset, length))
+	    bit_test(blob->bad, unit) || blob_has_hole(blob, offset, length))
 		return 0;
 	return blob_read(blob, offset, ret_data, length) == 0;
 }
@@ -374,7 +374,8 @@ static bool holds(struct cache_blob *blob, uint64_t offset, const void *data,
 	uint8_t *there;
 	bool is_equal;
 
-	if (blob_is_hole(blob, offset, length))
+	/* Reading a hole would fill the page cache with zeros. */
+	if (blob_has_hole(blob, offset, length))
 		return false;
 	there = malloc(length);
 	is_equal = there && blob_read(blob, offset, there, length) == 0 &&

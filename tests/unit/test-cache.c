@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -107,6 +108,45 @@ static void test_zero_unit_is_a_hole(void **state)
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 4 * UNIT);
 	assert_true(st.st_blocks * 512 <= UNIT + 4096);
+	cache_blob_close(blob);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+/* Units share pages with their neighbours: that is no reason to read what
+ * lies there before writing, which fills the page cache with zeros. */
+static void test_put_reads_no_hole(void **state)
+{
+	static uint8_t data[UNIT - 1000];
+	char *dir = env_directory(), path[512];
+	struct cache *cache = env_open(dir);
+	struct cache_blob *blob = env_blob(cache, 3, 64);
+	unsigned char in_core[UNIT / 4096];
+	uint8_t *there = malloc(sizeof(data)), *map;
+	int fd;
+
+	(void)state;
+	env_fill(3, 0, data, sizeof(data));
+	for (uint64_t unit = 0; unit < 2; unit++) {
+		uint64_t at = unit * sizeof(data);
+
+		assert_int_equal(cache_blob_candidate(blob, unit, at,
+						      sizeof(data), there), 0);
+		assert_int_equal(cache_blob_put(blob, unit, at, data,
+						sizeof(data), NULL, NULL), 0);
+	}
+	assert_true(env_blob_file(dir, 3, path, sizeof(path)));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	map = mmap(NULL, 64 * UNIT, PROT_READ, MAP_SHARED, fd, 0);
+	assert_true(fd >= 0 && map != MAP_FAILED);
+	for (uint64_t unit = 2; unit < 64; unit++) {
+		assert_int_equal(mincore(map + unit * UNIT, UNIT, in_core), 0);
+		for (size_t i = 0; i < sizeof(in_core); i++)
+			assert_false(in_core[i] & 1);
+	}
+	munmap(map, 64 * UNIT);
+	close(fd);
+	free(there);
 	cache_blob_close(blob);
 	cache_close(cache);
 	env_remove(dir);
@@ -326,6 +366,7 @@ int main(void)
 		cmocka_unit_test(test_put_is_visible_and_survives),
 		cmocka_unit_test(test_layout),
 		cmocka_unit_test(test_zero_unit_is_a_hole),
+		cmocka_unit_test(test_put_reads_no_hole),
 		cmocka_unit_test(test_refuses_bad_ranges),
 		cmocka_unit_test(test_empty_blob_is_complete),
 		cmocka_unit_test(test_large_blob_lies_in_segments),
