@@ -432,6 +432,16 @@ static void request_done(struct fetch_request *request)
 	chunk_job_settle(job);
 }
 
+static uint64_t largest_frame(const struct chunk_job *job)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < job->count; i++)
+		if (job->chunks[i].at.place.stored_bytes > most)
+			most = job->chunks[i].at.place.stored_bytes;
+	return most;
+}
+
 static void start_request(struct chunk_job *job)
 {
 	const struct job_chunk *last = &job->chunks[job->count - 1];
@@ -458,7 +468,7 @@ static void start_request(struct chunk_job *job)
 		.arg = job,
 	};
 	tries_haste(&job->tries, job->mirror, job->request.length,
-		    &job->request);
+		    largest_frame(job), &job->request);
 	if (job->reference)
 		reference_ask(job);
 	if (!chunk_request_start(job)) {

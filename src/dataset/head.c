@@ -275,7 +275,7 @@ static void start_request(struct head_job *job, bool asks_marker)
 		.done = request_done,
 		.arg = job,
 	};
-	tries_haste(&job->tries, job->mirror, 0, &job->request);
+	tries_haste(&job->tries, job->mirror, 0, 0, &job->request);
 	if (!node_fetch(job->node, &job->request)) {
 		struct err err;
 

@@ -169,7 +169,7 @@ static void start_request(struct object_job *job)
 		.done = request_done,
 		.arg = job,
 	};
-	tries_haste(&job->tries, job->mirror, 0, &job->request);
+	tries_haste(&job->tries, job->mirror, 0, 0, &job->request);
 	if (!node_fetch(job->node, &job->request)) {
 		struct err err;
 		int r = err_set(&err, ESHUTDOWN, "larder is stopping");

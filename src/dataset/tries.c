@@ -245,15 +245,23 @@ static bool has_other_good(const struct tries *tries, int mirror)
 	return false;
 }
 
-void tries_haste(const struct tries *tries, int mirror, uint64_t bytes,
-		 struct fetch_request *request)
+static uint32_t rate_of(uint64_t bytes, uint32_t ms)
 {
-	uint64_t rate = bytes * 2000 / tries->dataset->node->timeout_ms;
+	uint64_t rate = bytes * 1000 / (ms > 0 ? ms : 1);
+
+	return rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
+}
+
+void tries_haste(const struct tries *tries, int mirror, uint64_t bytes,
+		 uint64_t chunk_bytes, struct fetch_request *request)
+{
+	uint32_t timeout_ms = tries->dataset->node->timeout_ms;
 
 	request->is_hasty = tries->mirrors[mirror].tried == 0;
-	if (request->is_hasty && has_other_good(tries, mirror))
-		request->min_bytes_per_s =
-			rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
+	if (!request->is_hasty || !has_other_good(tries, mirror))
+		return;
+	request->min_bytes_per_s = rate_of(bytes, timeout_ms / 2);
+	request->demand_bytes_per_s = rate_of(chunk_bytes, timeout_ms / 3);
 }
 
 /* Wrong bytes may be one bad moment; callers ask twice before they note. */

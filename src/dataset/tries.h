@@ -33,9 +33,10 @@ void tries_init(struct tries *tries, struct dataset *dataset, int only,
 int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 	       struct err *err);
 /* How it is to be asked: with haste, and the least bytes a second that are
- * not left for another mirror. */
+ * not left for another mirror: all of it in half of a reader's time, and the
+ * largest chunk, which readers wait for, in a third. */
 void tries_haste(const struct tries *tries, int mirror, uint64_t bytes,
-		 struct fetch_request *request);
+		 uint64_t chunk_bytes, struct fetch_request *request);
 /* What came of asking it. note: also in the origin's health; record: not,
  * since whoever asked has. */
 void tries_note(struct tries *tries, int mirror, enum fetch_class class,

@@ -65,6 +65,8 @@ static uint32_t crawl_bytes_per_s(const struct job *job)
 
 	if (job->origin->running > 1)
 		share /= job->origin->running;
+	if (job->priority == FETCH_DEMAND && share < job->demand_bytes_per_s)
+		share = job->demand_bytes_per_s;
 	return share > PACE_CRAWL_BYTES_PER_S ? share : PACE_CRAWL_BYTES_PER_S;
 }
 

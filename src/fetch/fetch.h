@@ -125,6 +125,9 @@ struct fetch_request {
 	/* A body that comes slower crawls; 0: 1 KiB/s. It is shared among the
 	 * requests that run at the origin. */
 	uint32_t min_bytes_per_s;
+	/* The same for as long as it is a FETCH_DEMAND: of this one alone, since
+	 * its reader's time is not shared either. */
+	uint32_t demand_bytes_per_s;
 	const char *if_none_match; /* ETag, "*" with FETCH_PUT, or NULL */
 	enum fetch_method method;
 	/* After '?': escaped, sorted, each with its '='; or NULL. It, if_match

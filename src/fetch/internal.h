@@ -88,7 +88,7 @@ struct job {
 	/* Copies: a file thread may not look at the request while it reads. */
 	struct asked asked;
 	uint64_t deadline_ms;
-	uint32_t silence_ms, connect_ms, min_bytes_per_s;
+	uint32_t silence_ms, connect_ms, min_bytes_per_s, demand_bytes_per_s;
 	char *path;
 	char *if_none_match;
 	char *authorization;

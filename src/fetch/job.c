@@ -157,6 +157,7 @@ static struct job *job_new(struct fetch_request *request)
 	};
 	job->deadline_ms = request->deadline_ms;
 	job->min_bytes_per_s = request->min_bytes_per_s;
+	job->demand_bytes_per_s = request->demand_bytes_per_s;
 	set_patience(job, request->is_hasty);
 	job->start_ms = now_ms();
 	if (copy_text(request->path, &job->path) < 0 ||

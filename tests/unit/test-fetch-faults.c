@@ -544,6 +544,34 @@ static void test_a_pace_that_is_asked_for(void **state)
 	free(waiting.request.body);
 }
 
+/* Others that run there are no excuse while a reader waits. */
+static void test_a_pace_while_a_reader_waits(void **state)
+{
+	struct waiting waiting[4];
+
+	(void)state;
+	origin_server_control(&server, "add=trickle&n=50000");
+	for (int i = 0; i < 4; i++) {
+		prepare_range(&waiting[i], "five", i * C, C);
+		waiting[i].request.priority = FETCH_READAHEAD;
+		waiting[i].request.min_bytes_per_s = 150000;
+		waiting[i].request.demand_bytes_per_s = 100000;
+		start(&waiting[i]);
+	}
+	/* The others keep going: a quarter of 150,000 for each. */
+	fetch_raise(fetcher, &waiting[3].request, FETCH_DEMAND);
+	wait_for(&waiting[3]);
+	assert_int_equal(waiting[3].request.class, FETCH_SLOW);
+	assert_non_null(strstr(waiting[3].request.err.text, "slower than 97"));
+	for (int i = 0; i < 3; i++)
+		fetch_cancel(fetcher, &waiting[i].request);
+	for (int i = 0; i < 4; i++) {
+		if (i < 3)
+			wait_for(&waiting[i]);
+		free(waiting[i].request.body);
+	}
+}
+
 static void test_slow_is_not_silent(void **state)
 {
 	struct waiting waiting;
@@ -631,6 +659,7 @@ int main(void)
 		TEST(test_connections_in_all),
 		TEST(test_haste),
 		TEST(test_a_pace_that_is_asked_for),
+		TEST(test_a_pace_while_a_reader_waits),
 		TEST(test_slow_is_not_silent),
 		TEST(test_early_probe_has_a_second),
 	};

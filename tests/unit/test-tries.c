@@ -104,19 +104,21 @@ static void test_haste(void **state)
 
 	(void)state;
 	tries_init(&tries, dataset, -1, FETCH_DEMAND);
-	tries_haste(&tries, 0, 8 << 20, &request);
+	tries_haste(&tries, 0, 8 << 20, 1 << 20, &request);
 	assert_true(request.is_hasty);
 	/* Twice as fast as the reader's time asks for. */
 	assert_int_equal(request.min_bytes_per_s, 2 << 20);
+	assert_in_range(request.demand_bytes_per_s, 3 << 17, (3 << 17) + 200);
 	/* A second try has time, and so has one with no other left. */
 	tries_note(&tries, 0, FETCH_SLOW, "", 0);
 	request = (struct fetch_request){0};
-	tries_haste(&tries, 0, 8 << 20, &request);
+	tries_haste(&tries, 0, 8 << 20, 1 << 20, &request);
 	assert_false(request.is_hasty);
 	request = (struct fetch_request){0};
-	tries_haste(&tries, 1, 8 << 20, &request);
+	tries_haste(&tries, 1, 8 << 20, 1 << 20, &request);
 	assert_true(request.is_hasty);
 	assert_int_equal(request.min_bytes_per_s, 0);
+	assert_int_equal(request.demand_bytes_per_s, 0);
 	node_close(node);
 }
 
