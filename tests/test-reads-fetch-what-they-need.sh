@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Who looks at the beginning of each file (CASES C-24) fetches a chunk of each at most; random reads fetch
+# Who looks at the beginning of each file fetches a chunk of each at most; random reads fetch
 # the chunks they touch, at most 15 times their bytes, and nothing ahead; the first byte takes two
 # requests one after the other.
 . "${top_srcdir:-.}/tests/lib.sh"
