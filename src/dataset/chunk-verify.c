@@ -78,12 +78,14 @@ static void run_recorded(struct task *task, struct worker *worker)
 	free(put);
 }
 
-/* On a thread of the cache, which must not run our destructors. */
+/* On a thread of the cache, which must not run our destructors. First, since that
+ * is what gives memory back: behind the next chunks fresh pages were wanted for
+ * each of them. */
 static void recorded(void *arg)
 {
 	struct chunk_put *put = arg;
 
-	work_add(put->flight->node->verify, &put->task, WORK_BEHIND);
+	work_add(put->flight->node->verify, &put->task, WORK_FIRST);
 }
 
 static int give_one(struct flight *flight, const struct flight_target *target)

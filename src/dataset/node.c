@@ -158,7 +158,8 @@ static int make_memory(struct node *node, uint64_t buffer_bytes)
 		table_new(at_most(buffer_bytes / 8, CATALOG_BYTES_MAX));
 	node->pages = table_new(at_most(buffer_bytes / 16, PAGE_BYTES_MAX));
 	node->blobs = table_new((uint64_t)OPEN_BLOBS * OPEN_BLOB_BYTES);
-	node->pool = pool_new(buffer_bytes / 8);
+	/* As much as the budget: together they hold that, and frames. */
+	node->pool = pool_new(buffer_bytes / 2);
 	node->recent = recent_new(buffer_bytes / 8);
 	node->readaheads = readaheads_new();
 	atomic_init(&node->ahead_bytes_max, readahead_window(0));

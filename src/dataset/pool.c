@@ -3,7 +3,10 @@
  * Chunk buffers. They are mapped, not malloc'd: with malloc the threshold
  * above which memory returns to the system grows with use, and a
  * daemon that once fetched much would stay large. Sizes are powers of two;
- * the pages behind the end of a chunk are never touched and cost nothing.
+ * the pages behind the end of a chunk are never touched and cost nothing. Much
+ * is given back at once, whenever the index has been synced, and wanted again
+ * soon: fresh pages were a tenth of the work of a cold read. So what was in use
+ * just now is kept, and only what comes on top of that is not.
  */
 #include <config.h>
 
@@ -23,15 +26,17 @@
 
 struct pool_buffer {
 	struct pool_buffer *next;
+	size_t len; /* of its last chunk: the pages that it has */
 };
 
 struct pool {
-	pthread_mutex_t lock; /* guards idle, idle_bytes */
+	pthread_mutex_t lock; /* guards all but keep_bytes, a constant */
 	struct pool_buffer *idle[CLASSES];
-	uint64_t idle_bytes, idle_limit_bytes;
+	uint64_t idle_bytes, used_bytes;
+	uint64_t keep_bytes;
 };
 
-struct pool *pool_new(uint64_t idle_limit_bytes)
+struct pool *pool_new(uint64_t keep_bytes)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
 
@@ -39,7 +44,7 @@ struct pool *pool_new(uint64_t idle_limit_bytes)
 	if (!pool)
 		return NULL;
 	pthread_mutex_init(&pool->lock, NULL);
-	pool->idle_limit_bytes = idle_limit_bytes;
+	pool->keep_bytes = keep_bytes;
 	return pool;
 }
 
@@ -65,7 +70,7 @@ static struct pool_buffer *take_idle(struct pool *pool, unsigned class)
 	buffer = pool->idle[class];
 	if (buffer) {
 		pool->idle[class] = buffer->next;
-		pool->idle_bytes -= class_bytes(class);
+		pool->idle_bytes -= buffer->len;
 	}
 	return buffer;
 }
@@ -73,40 +78,46 @@ static struct pool_buffer *take_idle(struct pool *pool, unsigned class)
 uint8_t *pool_get(struct pool *pool, size_t len)
 {
 	unsigned class = class_of(len);
-	struct pool_buffer *buffer;
 	void *data;
 
 	assert(len <= LIMIT_CHUNK_BYTES);
 	if (class == 0)
 		return malloc(len ? len : 1);
-	buffer = take_idle(pool, class);
-	if (buffer)
-		return (uint8_t *)buffer;
-	data = mmap(NULL, class_bytes(class), PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return data == MAP_FAILED ? NULL : data;
+	data = take_idle(pool, class);
+	if (!data)
+		data = mmap(NULL, class_bytes(class), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (data == MAP_FAILED)
+		return NULL;
+	pthread_mutex_lock(&pool->lock);
+	pool->used_bytes += len;
+	pthread_mutex_unlock(&pool->lock);
+	return data;
+}
+
+static bool keep_idle(struct pool *pool, void *data, size_t len)
+{
+	struct pool_buffer *buffer = data;
+	unsigned class = class_of(len);
+
+	scoped_lock(&pool->lock);
+	pool->used_bytes -= len;
+	if (pool->used_bytes + pool->idle_bytes + len > pool->keep_bytes)
+		return false;
+	buffer->len = len;
+	buffer->next = pool->idle[class];
+	pool->idle[class] = buffer;
+	pool->idle_bytes += len;
+	return true;
 }
 
 void pool_put(struct pool *pool, uint8_t *data, size_t len)
 {
 	unsigned class = class_of(len);
-	bool is_kept = false;
 
-	if (class == 0) {
+	if (class == 0)
 		free(data);
-		return;
-	}
-	pthread_mutex_lock(&pool->lock);
-	if (pool->idle_bytes + class_bytes(class) <= pool->idle_limit_bytes) {
-		struct pool_buffer *buffer = (struct pool_buffer *)data;
-
-		buffer->next = pool->idle[class];
-		pool->idle[class] = buffer;
-		pool->idle_bytes += class_bytes(class);
-		is_kept = true;
-	}
-	pthread_mutex_unlock(&pool->lock);
-	if (!is_kept)
+	else if (!keep_idle(pool, data, len))
 		munmap(data, class_bytes(class));
 }
 

@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory for plain chunks, kept for reuse up to idle_limit_bytes. */
+/* Memory for plain chunks. It is kept for reuse while what is in use and what is
+ * idle come to no more than keep_bytes. */
 struct pool;
 
-struct pool *pool_new(uint64_t idle_limit_bytes);
+struct pool *pool_new(uint64_t keep_bytes);
 void pool_free(struct pool *pool);
 /* NULL when there is no memory. len at most LIMIT_CHUNK_BYTES. */
 uint8_t *pool_get(struct pool *pool, size_t len);

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -356,6 +357,39 @@ static void buffers_come_back(void **state)
 	pool_free(pool);
 }
 
+/* Whether the pages of an address are mapped. */
+static bool is_mapped(const uint8_t *page)
+{
+	unsigned char in_core;
+
+	return mincore((void *)page, 1, &in_core) == 0;
+}
+
+/* What is in use counts as well: both together stay within the bound. */
+static void no_more_is_kept_than_was_agreed(void **state)
+{
+	struct pool *pool = pool_new(5000000);
+	uint8_t *buffers[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		buffers[i] = pool_get(pool, 2000000);
+	pool_put(pool, buffers[0], 2000000); /* 6 MB are in use */
+	assert_false(is_mapped(buffers[0]));
+	pool_put(pool, buffers[1], 2000000); /* 4 MB are */
+	assert_false(is_mapped(buffers[1]));
+	pool_put(pool, buffers[2], 2000000);
+	assert_true(is_mapped(buffers[2]));
+	pool_put(pool, buffers[3], 2000000);
+	assert_true(is_mapped(buffers[3]));
+	assert_ptr_equal(pool_get(pool, 2000000), buffers[3]);
+	pool_put(pool, buffers[3], 2000000);
+	pool_trim(pool);
+	assert_false(is_mapped(buffers[2]));
+	assert_false(is_mapped(buffers[3]));
+	pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -367,6 +401,7 @@ int main(void)
 		cmocka_unit_test(a_makers_blob_outlives_its_reader),
 		cmocka_unit_test(the_table_keeps_to_its_limit),
 		cmocka_unit_test(buffers_come_back),
+		cmocka_unit_test(no_more_is_kept_than_was_agreed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
