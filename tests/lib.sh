@@ -171,7 +171,8 @@ missing() {
 }
 
 # requires WORD...: fuse, root, net, loop (devices), clients (of the Hugging
-# Face Hub), moto (an S3 server), or a command. contrib/install-packages puts both into $hub_clients.
+# Face Hub), models (what computes with them), moto (an S3 server), or a command.
+# contrib/install-packages puts these into $hub_clients.
 requires() {
 	local word
 	for word in "$@"; do
@@ -194,6 +195,9 @@ requires() {
 		clients)
 			[ -e "$hub_clients/complete" ] || missing clients \
 				"no Hub clients: contrib/install-packages check" ;;
+		models)
+			[ -e "$hub_clients/models/complete" ] || missing models \
+				"no models: contrib/install-packages check-clients" ;;
 		moto)
 			[ -e "$hub_clients/s3/complete" ] ||
 				missing moto \

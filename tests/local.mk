@@ -201,9 +201,11 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-to-a-bucket-resumes.sh \
 	%D%/test-publish-to-a-bucket.sh \
 	%D%/test-publish-warns-of-other-keys.sh \
+	%D%/test-public-datasets-are-read.sh \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-reads-fetch-what-they-need.sh \
+	%D%/test-real-models-load.sh \
 	%D%/test-s3-errors-say-what-to-do.sh \
 	%D%/test-s3-mirrors-are-read.sh \
 	%D%/test-servers-without-ranges.sh \
@@ -231,10 +233,20 @@ EXTRA_DIST += \
 	%D%/hub-log.sh \
 	%D%/hub/client.mjs \
 	%D%/hub/client.py \
+	%D%/hub/compare-weights.py \
+	%D%/hub/contents.py \
+	%D%/hub/embed.mjs \
+	%D%/hub/embed.py \
+	%D%/hub/export.py \
 	%D%/hub/faults.py \
 	%D%/hub/fixtures.py \
 	%D%/hub/hub.py \
+	%D%/hub/load-model.py \
+	%D%/hub/make-datasets.py \
+	%D%/hub/models-package.json \
+	%D%/hub/models-requirements.txt \
 	%D%/hub/package.json \
+	%D%/hub/read-datasets.py \
 	%D%/hub/repos.py \
 	%D%/hub/requirements.txt \
 	%D%/lib.sh \
@@ -364,6 +376,17 @@ check-crash: check-build
 	$(AM_V_at)CRASH_ROUNDS=100 POWER_CUTS=30 COME_AND_GO=200 \
 	TEST_TIMEOUT_SCALE=10 \
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(crash_tests)'
+
+# Real programs that are too heavy for every change, on a real model:
+# contrib/install-packages check-clients.
+client_tests = \
+	%D%/test-models-compute.sh \
+	$(NULL)
+EXTRA_DIST += $(client_tests)
+
+.PHONY: check-clients
+check-clients: check-build
+	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(client_tests)'
 
 # The tests of what has threads, with random yields, in a build of their own.
 noise_tests = \
