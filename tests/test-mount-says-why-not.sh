@@ -59,7 +59,11 @@ exec 5< mnt/file
 expect_fail "in use.*larder umount -l" larder umount mnt
 [ "$(cat mnt/file)" = data ]
 exec 5<&-
+# Who only passes by is waited for.
+(exec 5< mnt/file; : > looks; sleep 0.1) &
+wait_for 10 test -e looks
 larder umount mnt
+wait $!
 expect_fail "no larder mount at '$T/mnt'" larder umount mnt
 expect_fail "no larder mount at" larder umount /proc
 

@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -37,6 +38,7 @@ extern char **environ;
 #define DEPTH_MAX 4096	/* PATH_MAX / 1: no real path is deeper */
 #define LOCK_STEP_MS 50
 #define DAEMON_END_MS 3000u /* how long umount waits for the process to end */
+#define PASSERS_BY_MS 1000u /* who is in use for longer, stays */
 
 int mountpoint_fd(const char *mountpoint)
 {
@@ -371,6 +373,19 @@ static int busy(const char *path, struct err *err)
 		path, path, path);
 }
 
+/* A look that only passes by (df, an indexer, a probe that was given up) holds a
+ * mount for moments: whoever stays is in use. */
+static int unmount_patiently(const char *path, bool is_lazy)
+{
+	const struct timespec pause = {.tv_nsec = 20000000};
+	uint64_t until = now_ms() + PASSERS_BY_MS;
+	int r;
+
+	while ((r = unmount_at(path, is_lazy)) == -EBUSY && now_ms() < until)
+		nanosleep(&pause, NULL);
+	return r;
+}
+
 int mount_unmount(const char *path, bool is_lazy, struct err *err)
 {
 	_cleanup_free_ char *real = NULL;
@@ -383,7 +398,7 @@ int mount_unmount(const char *path, bool is_lazy, struct err *err)
 	enum mount_health health = mount_probe(real, MOUNT_LOOK_MS);
 	pid_t pid =
 		health == MOUNT_ANSWERS ? mount_pid(real, MOUNT_LOOK_MS) : -1;
-	r = unmount_at(real, is_lazy || health == MOUNT_DEAD);
+	r = unmount_patiently(real, is_lazy || health == MOUNT_DEAD);
 	if (r == -EBUSY)
 		return busy(real, err);
 	if (r < 0)
