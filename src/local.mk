@@ -238,6 +238,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/internal.h \
 	%D%/mount/ioctl.c \
 	%D%/mount/larder-ioctl.h \
+	%D%/mount/links.c \
 	%D%/mount/mount.c \
 	%D%/mount/mount.h \
 	%D%/mount/mountinfo.c \
@@ -260,6 +261,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/session.h \
 	%D%/mount/tree.c \
 	%D%/mount/tree.h \
+	%D%/mount/view-hub.c \
+	%D%/mount/views.c \
+	%D%/mount/views.h \
 	%D%/mount/xattr.c \
 	%D%/publish/blob.c \
 	%D%/publish/blob.h \
@@ -316,6 +320,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/walk.c \
 	%D%/publish/walk.h \
 	%D%/source/hub-answer.c \
+	%D%/source/hub-rules.c \
 	%D%/source/hub-tree.c \
 	%D%/source/hub.c \
 	%D%/source/hub.h \

@@ -50,3 +50,9 @@ no_token() {
 		--include='said*' -e "$1" "$T" || true)
 	[ -z "$found" ] || fail "token in $found"
 }
+
+# git_blob FILE: what git and the Hub call its bytes.
+git_blob() {
+	{ printf 'blob %s\0' "$(stat -c %s "$1")"; cat "$1"; } |
+		sha1sum | cut -d' ' -f1
+}

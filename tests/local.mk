@@ -153,6 +153,7 @@ dist_check_SCRIPTS += \
 	%D%/test-hub-sections-share-a-cache.sh \
 	%D%/test-hub-servers-differ.sh \
 	%D%/test-hub-tokens-stay-home.sh \
+	%D%/test-hub-views-show-repositories.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
 	%D%/test-imitated-hub-satisfies-clients.sh \
 	%D%/test-index-fails-while-mounted.sh \

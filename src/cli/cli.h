@@ -74,10 +74,12 @@ struct settings {
 	int expired; /* 0 serve, 1 refuse */
 	uint64_t timeout_ms, refresh_ms, buffer_bytes;
 	char *token_file;
+	struct option_list allow, deny;
 	struct cli_network network;
 	struct cli_s3 s3;
 	/* of mounts */
 	bool allow_other, allow_root, noexec, nopassthrough, default_permissions, remount;
+	int gated; /* enum mount_for */
 	uint64_t uid, gid, read_ahead_bytes, max_read, ignored;
 	char *context, *fsname, *subtype;
 };
@@ -90,6 +92,7 @@ struct cli_dataset {
 	struct option_list mirrors, keys;
 	char *remote_name, *tag;
 	char *source, *token_file; /* hf://... instead of mirrors */
+	struct option_list allow, deny;
 	bool insecure;
 	int expired;
 	struct cli_s3 s3;

@@ -87,12 +87,27 @@ static void choose_token(struct cli *cli, const struct cli_dataset *dataset,
 		ret->token_file = token_path(cli);
 }
 
+/* A section's list counts before the general one. */
+static void choose_rules(struct cli *cli, const struct cli_dataset *dataset,
+			 struct hub_options *ret)
+{
+	const struct option_list *allow =
+		dataset->allow.count ? &dataset->allow : &cli->settings.allow;
+	const struct option_list *deny =
+		dataset->deny.count ? &dataset->deny : &cli->settings.deny;
+
+	ret->allow = (const char *const *)allow->items;
+	ret->allow_count = allow->count;
+	ret->deny = (const char *const *)deny->items;
+	ret->deny_count = deny->count;
+}
+
 int cli_hub_options(struct cli *cli, const struct cli_dataset *dataset,
 		    const struct hub_options **ret, struct err *err)
 {
 	struct hub_options *options = calloc(1, sizeof(*options));
-	struct hub_repo repo;
-	int r;
+	struct hub_repo repo = {0};
+	int r = 0;
 
 	if (!cli_keep(cli, (char *)options))
 		return err_set(err, ENOMEM, "out of memory");
@@ -105,11 +120,14 @@ int cli_hub_options(struct cli *cli, const struct cli_dataset *dataset,
 			       "'%s' is no source (write hf://ORG/NAME; a "
 			       "mirror is given by mirror=)",
 			       dataset->source);
-	r = hub_parse(dataset->source, &repo, err);
+	options->is_whole = hub_is_whole(dataset->source);
+	if (!options->is_whole)
+		r = hub_parse(dataset->source, &repo, err);
 	if (r < 0)
 		return r;
 	hub_repo_release(&repo);
 	options->source = dataset->source;
+	choose_rules(cli, dataset, options);
 	options->endpoint = set_variable("HF_ENDPOINT") ?: ENDPOINT;
 	options->is_offline =
 		is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE");
@@ -122,12 +140,13 @@ int cli_hub_options(struct cli *cli, const struct cli_dataset *dataset,
 int cli_hub_named(struct cli *cli, const char *source, struct cli_dataset **ret,
 		  struct err *err)
 {
-	struct hub_repo repo;
-	int r = hub_parse(source, &repo, err);
+	struct hub_repo repo = {0};
+	bool is_whole = hub_is_whole(source);
+	int r = is_whole ? 0 : hub_parse(source, &repo, err);
 
 	if (r < 0)
 		return r;
-	*ret = cli_dataset_new(cli, repo.id, err);
+	*ret = cli_dataset_new(cli, is_whole ? "hf" : repo.id, err);
 	hub_repo_release(&repo);
 	if (!*ret)
 		return -ENOMEM;

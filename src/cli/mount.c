@@ -128,6 +128,12 @@ static size_t guards_needed(const struct cli *cli)
 	return count;
 }
 
+/* Which is many: it is shown as a section of the configuration would be. */
+static bool is_whole_hub(const struct mount_dataset *dataset)
+{
+	return dataset->options.hub && dataset->options.hub->is_whole;
+}
+
 static int choose_datasets(struct request *request, struct err *err)
 {
 	struct cli *cli = request->cli;
@@ -151,8 +157,12 @@ static int choose_datasets(struct request *request, struct err *err)
 	cli_keep(cli, (char *)request->datasets);
 	if (!request->guards || !request->datasets)
 		return err_set(err, ENOMEM, "out of memory");
-	if (only)
-		return add_dataset(request, only, err);
+	if (only) {
+		r = add_dataset(request, only, err);
+		if (r == 0 && is_whole_hub(&request->datasets[0]))
+			request->datasets[0].path = "";
+		return r;
+	}
 	for (size_t i = 0; r == 0 && i < cli->datasets.count; i++)
 		r = add_dataset(request, cli->datasets.items[i], err);
 	return r;
@@ -169,7 +179,9 @@ static int set_filesystem(struct request *request, struct err *err)
 				  WHOLE :
 				  cli_keep(cli, cli_redact(request->source));
 	options->mountpoint = cli_absolute(cli, request->mountpoint);
-	options->is_single = !is_whole(request->source);
+	options->is_single = !is_whole(request->source) &&
+			     !is_whole_hub(&request->datasets[0]);
+	options->restricted = (enum mount_for)settings->gated;
 	options->allow_other = options_is_set(&cli->options, "allow_other") ?
 				       settings->allow_other :
 				       geteuid() == 0;

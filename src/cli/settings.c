@@ -24,6 +24,8 @@
 #define SECTIONS_MAX 65536 /* a loop in a generator */
 
 static const char *const expired_choices[] = {"serve", "refuse", NULL};
+static const char *const gated_choices[] = {"owner", "group", "everyone",
+					    NULL};
 static const char *const path_style_choices[] = {"auto", "yes", "no", NULL};
 
 #define AT(member) .offset = offsetof(struct cli_network, member)
@@ -184,6 +186,16 @@ static const struct option_def node_options_table[] = {
 	 .value = "FILE",
 	 .help = "token for the Hugging Face Hub (default: HF_TOKEN, or the "
 		 "file it keeps)"},
+	{.name = "allow",
+	 .type = OPTION_LIST,
+	 AT(allow),
+	 .value = "PATTERN",
+	 .help = "let in only these repositories of the Hub; may be repeated"},
+	{.name = "deny",
+	 .type = OPTION_LIST,
+	 AT(deny),
+	 .value = "PATTERN",
+	 .help = "but none of these; may be repeated"},
 	{0},
 };
 
@@ -209,6 +221,13 @@ static const struct option_def mount_options_table[] = {
 	 .value = "NUMBER",
 	 .max = UINT32_MAX - 1,
 	 .help = "show this group instead of the stored one"},
+	{.name = "gated",
+	 .type = OPTION_CHOICE,
+	 AT(gated),
+	 .choices = gated_choices,
+	 .value = "WHO",
+	 .default_text = "owner",
+	 .help = "who reads gated and private repositories of the Hub"},
 	{.name = "noexec",
 	 .type = OPTION_BOOL,
 	 AT(noexec),
@@ -285,6 +304,18 @@ static const struct option_def section_options[] = {
 	 .places = OPTION_FILE,
 	 AT(token_file),
 	 .value = "FILE",
+	 .help = ""},
+	{.name = "allow",
+	 .type = OPTION_LIST,
+	 .places = OPTION_FILE,
+	 AT(allow),
+	 .value = "PATTERN",
+	 .help = ""},
+	{.name = "deny",
+	 .type = OPTION_LIST,
+	 .places = OPTION_FILE,
+	 AT(deny),
+	 .value = "PATTERN",
 	 .help = ""},
 	{.name = "name",
 	 .type = OPTION_STRING,

@@ -20,10 +20,8 @@
 
 #define KEY_FILE_BYTES_MAX 4096u
 
-void dataset_free(struct dataset *dataset)
+static void dataset_free(struct dataset *dataset)
 {
-	if (!dataset)
-		return;
 	snapshot_unref(dataset->current);
 	for (unsigned i = 0; i < dataset->mirror_count; i++)
 		origin_close(dataset->mirrors[i].origin);
@@ -34,6 +32,18 @@ void dataset_free(struct dataset *dataset)
 	free(dataset->name);
 	pthread_mutex_destroy(&dataset->lock);
 	free(dataset);
+}
+
+struct dataset *dataset_ref(struct dataset *dataset)
+{
+	atomic_fetch_add(&dataset->refs, 1);
+	return dataset;
+}
+
+void dataset_unref(struct dataset *dataset)
+{
+	if (atomic_fetch_sub(&dataset->refs, 1) == 1)
+		dataset_free(dataset);
 }
 
 static int load_key(const char *path, struct public_key *ret, struct err *err)
@@ -138,6 +148,8 @@ static struct dataset *dataset_new(struct node *node,
 	if (!dataset)
 		return NULL;
 	pthread_mutex_init(&dataset->lock, NULL);
+	atomic_store(&dataset->refs, 1);
+	dataset->number = atomic_fetch_add(&node->dataset_number, 1) + 1;
 	dataset->node = node;
 	dataset->insecure = options->insecure;
 	dataset->refuse_expired = options->refuse_expired;
@@ -148,7 +160,7 @@ static struct dataset *dataset_new(struct node *node,
 	dataset_refresh_init(dataset);
 	if (!dataset->name || !dataset->remote_name ||
 	    (options->tag && !dataset->tag)) {
-		dataset_free(dataset);
+		dataset_unref(dataset);
 		return NULL;
 	}
 	return dataset;
@@ -191,15 +203,27 @@ int dataset_add(struct node *node, const struct dataset_options *options,
 	else if (r == 0)
 		r = open_mirrors(dataset, options, err);
 	if (r < 0) {
-		dataset_free(dataset);
+		dataset_unref(dataset);
 		return r;
 	}
-	pthread_mutex_lock(&node->datasets_lock);
-	dataset->next = node->datasets;
-	node->datasets = dataset;
-	pthread_mutex_unlock(&node->datasets_lock);
+	if (!options->is_tentative)
+		dataset_keep(dataset);
 	*ret = dataset;
 	return 0;
+}
+
+void dataset_keep(struct dataset *dataset)
+{
+	struct node *node = dataset->node;
+	scoped_lock(&node->datasets_lock);
+
+	dataset->next = node->datasets;
+	node->datasets = dataset;
+}
+
+void dataset_drop(struct dataset *dataset)
+{
+	dataset_unref(dataset);
 }
 
 const char *dataset_name(const struct dataset *dataset)

@@ -89,11 +89,18 @@ struct dataset_options {
 	bool insecure; /* accept an unsigned mirror */
 	bool refuse_expired;
 	const struct hub_options *hub; /* instead of mirrors and keys */
+	/* May turn out not to exist: nobody counts it before dataset_keep. */
+	bool is_tentative;
 };
 
 /* A repository of the Hugging Face Hub. */
 struct hub_options {
 	const char *source;	/* hf://... */
+	bool is_whole; /* hf:// itself: views (mount/) */
+	/* Patterns of repositories (hub_rules_check); they live as long as the
+	 * node. */
+	const char *const *allow, *const *deny;
+	size_t allow_count, deny_count;
 	const char *endpoint;	/* URL */
 	const char *token;	/* NULL: token_file's */
 	const char *token_file; /* need not exist; NULL: no token */
@@ -105,6 +112,12 @@ struct hub_options {
 int dataset_add(struct node *node, const struct dataset_options *options,
 		struct dataset **ret, struct err *err);
 const char *dataset_name(const struct dataset *dataset);
+/* A tentative one: it stays until the node is closed, or goes now. */
+void dataset_keep(struct dataset *dataset);
+void dataset_drop(struct dataset *dataset);
+/* hf://...: whether it can name a repository (-EINVAL) that the rules let in
+ * (-EACCES). Asks nobody. */
+int dataset_hub_check(const struct hub_options *options, struct err *err);
 
 /* The current snapshot, counted for the caller. The first call fetches the
  * head (or takes the cached one when no mirror answers). A failure is

@@ -502,7 +502,7 @@ static struct flight *head_flight(struct dataset *dataset)
 {
 	struct object_key key = {
 		.kind = OBJECT_HEAD,
-		.salt = (uint64_t)(uintptr_t)dataset,
+		.salt = dataset->number,
 	};
 	struct flight *flight;
 	bool is_new;

@@ -95,8 +95,11 @@ static void job_end(struct hub_job *job, int r, const struct err *err,
 {
 	struct dataset *dataset = job->dataset;
 	struct node *node = job->node;
-	bool is_followed = job->hub->is_followed;
+	bool is_followed;
 
+	pthread_mutex_lock(&dataset->lock);
+	is_followed = job->hub->is_followed && dataset->current;
+	pthread_mutex_unlock(&dataset->lock);
 	flight_finish(job->flight, r, err, NULL);
 	flight_unref(job->flight);
 	waiter_release(&job->waiter);
@@ -110,6 +113,7 @@ static void job_end(struct hub_job *job, int r, const struct err *err,
 	free(job);
 	if (is_followed)
 		dataset_refresh_later(dataset, is_stale);
+	dataset_unref(dataset);
 	node_job_end(node);
 }
 
@@ -161,6 +165,7 @@ static void job_succeed(struct hub_job *job)
 		keep_head(job);
 		pthread_mutex_lock(&hub->lock);
 		memcpy(hub->commit, job->info.commit, sizeof(hub->commit));
+		hub->is_restricted = job->info.is_restricted;
 		pthread_mutex_unlock(&hub->lock);
 	}
 	dataset_set_state(job->dataset, DATASET_OK, "");
@@ -356,7 +361,9 @@ static bool is_known_commit(struct hub_job *job)
 	struct hub *hub = job->hub;
 
 	scoped_lock(&hub->lock);
-	return job->is_refresh && strcmp(hub->commit, job->info.commit) == 0;
+	return job->is_refresh &&
+	       hub->is_restricted == job->info.is_restricted &&
+	       strcmp(hub->commit, job->info.commit) == 0;
 }
 
 /* Pages that lead back to one that was there before never end. */
@@ -485,6 +492,11 @@ static void take_answer(struct hub_job *job, struct worker *worker)
 	if (is_info && job->info.is_disabled) {
 		r = err_set(&err, EACCES, "the Hub has disabled it");
 		job_fail(job, r, &err);
+	} else if (is_info &&
+		   (r = hub_rules_check(&job->hub->rules, job->repo.kind,
+					job->repo.id, &err)) < 0) {
+		/* It was asked for by another name. */
+		job_fail(job, r, &err);
 	} else if (is_info && is_known_commit(job)) {
 		dataset_set_state(job->dataset, DATASET_OK, "");
 		job_end(job, 0, NULL, false);
@@ -569,7 +581,7 @@ void hub_open_start(struct dataset *dataset, struct flight *flight)
 		return;
 	}
 	job->node = dataset->node;
-	job->dataset = dataset;
+	job->dataset = dataset_ref(dataset);
 	job->hub = hub;
 	job->flight = flight_ref(flight);
 	waiter_init(&job->waiter, wake_job);

@@ -32,6 +32,29 @@ static int copy_text(const char *text, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
+static struct hub_rules rules_of(const struct hub_options *options)
+{
+	return (struct hub_rules){
+		.allow = options->allow,
+		.allow_count = options->allow_count,
+		.deny = options->deny,
+		.deny_count = options->deny_count,
+	};
+}
+
+int dataset_hub_check(const struct hub_options *options, struct err *err)
+{
+	const struct hub_rules rules = rules_of(options);
+	struct hub_repo repo;
+	int r = hub_parse(options->source, &repo, err);
+
+	if (r < 0)
+		return r;
+	r = hub_rules_check(&rules, repo.kind, repo.id, err);
+	hub_repo_release(&repo);
+	return r;
+}
+
 int hub_new(const struct hub_options *options, struct hub **ret,
 	    struct err *err)
 {
@@ -42,7 +65,11 @@ int hub_new(const struct hub_options *options, struct hub **ret,
 		pthread_mutex_init(&hub->lock, NULL);
 		hub->is_offline = options->is_offline;
 		hub->is_followed = options->is_followed;
+		hub->rules = rules_of(options);
 		r = hub_parse(options->source, &hub->repo, err);
+		if (r == 0)
+			r = hub_rules_check(&hub->rules, hub->repo.kind,
+					    hub->repo.id, err);
 		if (r == 0)
 			r = copy_text(options->source, &hub->source);
 		if (r == 0)

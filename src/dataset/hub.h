@@ -16,10 +16,12 @@ struct hub {
 	char *source;	      /* as typed */
 	struct hub_repo repo;
 	char *token, *token_file;
+	struct hub_rules rules;
 	bool is_offline, is_followed;
 
 	pthread_mutex_t lock; /* guards all below */
 	char commit[41];      /* of the current snapshot, if known */
+	bool is_restricted;   /* it too */
 	/* Catalogs that no cache took. */
 	struct object **pinned;
 	size_t pinned_count;

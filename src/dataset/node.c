@@ -308,7 +308,7 @@ void node_close(struct node *node)
 	for (struct dataset *dataset = node->datasets; dataset;
 	     dataset = next) {
 		next = dataset->next;
-		dataset_free(dataset);
+		dataset_unref(dataset);
 	}
 	if (node->cache)
 		cache_on_pressure(node->cache, NULL, NULL);

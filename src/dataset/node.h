@@ -68,6 +68,7 @@ struct node {
 
 	pthread_mutex_t datasets_lock; /* guards the list */
 	struct dataset *datasets;
+	_Atomic uint64_t dataset_number; /* of the last one */
 };
 
 #define MIRRORS_MAX 16u
@@ -92,6 +93,8 @@ struct mirror {
 struct dataset {
 	struct node *node;
 	struct dataset *next;
+	atomic_uint refs; /* the node's or the caller's, and of jobs */
+	uint64_t number;  /* never used twice in this process */
 	char *name, *remote_name, *tag;
 	struct hub *hub; /* NULL: mirrors */
 	uint64_t salt; /* of its mirrors: who may share a flight */
@@ -129,7 +132,8 @@ struct snapshot {
 	uint64_t catalog_bytes, entry_count, total_bytes;
 };
 
-void dataset_free(struct dataset *dataset);
+struct dataset *dataset_ref(struct dataset *dataset);
+void dataset_unref(struct dataset *dataset);
 
 /* What counts how much is cached (figures.c). stop: while datasets live. */
 struct figures *figures_new(void);

@@ -202,6 +202,8 @@ static void tell_datasets(char *path, size_t root_len, uint64_t end_ms,
 		(void)write_full(to_parent, &told, sizeof(told));
 		return;
 	}
+	if (getxattr(path, MOUNT_VIEW_XATTR, NULL, 0) >= 0)
+		return;
 	DIR *dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.' || entry->d_type != DT_DIR)

@@ -16,6 +16,7 @@
 #include "mount/internal.h"
 #include "mount/op.h"
 #include "mount/session.h"
+#include "mount/views.h"
 
 /* One dataset that can never work leaves the others alone: its name is shown,
  * and what is below it fails with the reason. */
@@ -34,6 +35,11 @@ static int add_one(struct fs *fs, const struct mount_dataset *wanted,
 	return added < 0 ? added : r;
 }
 
+static bool is_whole_hub(const struct mount_dataset *dataset)
+{
+	return dataset->options.hub && dataset->options.hub->is_whole;
+}
+
 int datasets_build(struct fs *fs, struct err *err)
 {
 	const struct mount_options *options = fs->options;
@@ -49,6 +55,15 @@ int datasets_build(struct fs *fs, struct err *err)
 	}
 	for (size_t i = 0; i < options->dataset_count; i++) {
 		struct err fault = {0}, fatal = {0};
+
+		if (is_whole_hub(&options->datasets[i])) {
+			int whole = views_add(fs, &options->datasets[i], err);
+
+			if (whole < 0)
+				return whole;
+			working++;
+			continue;
+		}
 		int r = add_one(fs, &options->datasets[i], &fault, &fatal);
 
 		if (fatal.text[0] || r == -ENOMEM) {
@@ -128,6 +143,23 @@ static bool is_unchanged(const struct dataset_options *a,
 	       a->refuse_expired == b->refuse_expired;
 }
 
+static void reload_views(struct fs *fs, const struct mount_dataset *wanted)
+{
+	struct tree_dir *dir;
+	struct err err = {0};
+
+	if (views_find(fs, wanted->path))
+		return;
+	if (views_add(fs, wanted, &err) < 0) {
+		log_warning("%s", err.text);
+		return;
+	}
+	log_info("new views=%s", wanted->path);
+	for (dir = tree_find_path(&fs->tree, wanted->path); dir && dir->index;
+	     dir = tree_get(&fs->tree, dir->parent))
+		forget_name(fs, dir);
+}
+
 /* A section that is new appears; what was there stays as it is, for files of
  * it may be open. */
 static void reload_one(struct fs *fs, const struct mount_dataset *wanted)
@@ -135,6 +167,10 @@ static void reload_one(struct fs *fs, const struct mount_dataset *wanted)
 	struct tree_dir *dir = tree_find_path(&fs->tree, wanted->path);
 	struct err fault = {0}, err = {0};
 
+	if (is_whole_hub(wanted)) {
+		reload_views(fs, wanted);
+		return;
+	}
 	if (dir && tree_is_dataset(dir)) {
 		if (!is_unchanged(dir->options, &wanted->options))
 			log_warning(

@@ -29,6 +29,8 @@ pid_t mount_pid(const char *path, uint32_t limit_ms);
 /* A dataset's directory tells how it is, and why. */
 #define MOUNT_STATE_XATTR "user.larder.state"
 #define MOUNT_ERROR_XATTR "user.larder.error"
+/* A view of datasets that are found elsewhere, too. */
+#define MOUNT_VIEW_XATTR "user.larder.view"
 /* The root tells of the cache and the process, a dataset's directory how much
  * of it is cached. */
 #define MOUNT_FIGURES_XATTR "user.larder.figures"

@@ -30,6 +30,7 @@
 #include "mount/passthrough.h"
 #include "mount/prefetches.h"
 #include "mount/session.h"
+#include "mount/views.h"
 
 #define INIT_LIMIT_MS 5000u /* the kernel sends INIT by itself */
 #define TICK_MS 1000
@@ -100,6 +101,9 @@ static void ready_line(struct fs *fs, char *line, size_t size)
 				     bytes),
 			 format_count(entries, count),
 			 entries == 1 ? "entry" : "entries",
+			 options->mountpoint);
+	} else if (fs->views && options->dataset_count == 1) {
+		snprintf(line, size, "%s at %s", options->source,
 			 options->mountpoint);
 	} else {
 		snprintf(line, size, "%zu dataset%s at %s",
@@ -292,6 +296,12 @@ static void close_gate(struct fs *fs)
 		poll(NULL, 0, 1);
 }
 
+static const mode_t restricted_masks[] = {
+	[MOUNT_FOR_OWNER] = 0700,
+	[MOUNT_FOR_GROUP] = 0770,
+	[MOUNT_FOR_EVERYONE] = 0777,
+};
+
 int mount_run(const struct mount_options *options,
 	      const struct mount_status *status, struct err *err)
 {
@@ -315,6 +325,7 @@ int mount_run(const struct mount_options *options,
 	int r = parking_init(&fs.parking, err);
 	if (r == 0)
 		r = tree_init(&fs.tree, err);
+	fs.tree.restricted_mask = restricted_masks[options->restricted];
 	if (r == 0)
 		r = prefetches_new(fs.uid, &fs.prefetches);
 	if (r == 0)
@@ -325,11 +336,13 @@ int mount_run(const struct mount_options *options,
 		waiter_release(&opening.waiter);
 	passthrough_release(&passthrough);
 	prefetches_close(fs.prefetches);
+	views_close(&fs);
 	tree_release(&fs.tree);
 	/* wakes what still waits, which is answered without being run again */
 	if (fs.node)
 		node_close(fs.node);
 	prefetches_free(fs.prefetches);
+	views_free(&fs);
 	session_close(&session);
 	parking_release(&fs.parking);
 	close(opening.event_fd);

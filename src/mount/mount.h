@@ -26,6 +26,9 @@ struct mount_guard {
 	const char *path;
 };
 
+/* Who reads what the Hub does not give to everyone. */
+enum mount_for { MOUNT_FOR_OWNER, MOUNT_FOR_GROUP, MOUNT_FOR_EVERYONE };
+
 struct mount_options {
 	const char *source;	/* shown as the device: fsname */
 	const char *mountpoint; /* absolute, or /dev/fd/N: a ready session */
@@ -34,6 +37,7 @@ struct mount_options {
 	size_t dataset_count;
 	bool is_single;
 	bool allow_other, allow_root, noexec, nopassthrough;
+	enum mount_for restricted;
 	bool has_uid, has_gid; /* instead of the stored owners */
 	uid_t uid;
 	gid_t gid;

@@ -185,6 +185,8 @@ static bool is_ordinary(int r)
 static void op_free(struct op *op)
 {
 	waiter_release(&op->waiter);
+	if (op->held)
+		op->let_go(op->held);
 	free(op->data);
 	free(op);
 }
@@ -341,8 +343,12 @@ int op_target_of(struct op *op, uint64_t ino, struct target *ret,
 	if (!ret->dir)
 		return err_set(err, ESTALE, "unknown inode number");
 	ret->number = 0;
-	if (!tree_is_dataset(ret->dir))
+	if (!tree_is_dataset(ret->dir)) {
+		/* the root of a view's snapshot, or no snapshot at all */
+		ret->slot =
+			tree_slot(&op->fs->tree, atomic_load(&ret->dir->slot));
 		return 0;
+	}
 	return tree_current(&op->fs->tree, ret->dir, &op->waiter, &ret->slot,
 			    err);
 }

@@ -27,6 +27,7 @@ struct fs;
 struct passthrough;
 struct prefetches;
 struct session;
+struct view;
 struct op {
 	struct waiter waiter; /* first: wake() finds the op by it */
 	struct fs *fs;
@@ -39,6 +40,8 @@ struct op {
 	size_t size;
 	struct fuse_file_info file;
 	void *data; /* malloc, freed with it; or NULL */
+	void *held; /* let go with it; or NULL */
+	void (*let_go)(void *held);
 	_Atomic int state;
 	/* guarded by parking.lock */
 	struct op *next, *previous;
@@ -61,6 +64,7 @@ struct fs {
 	struct session *session;
 	struct passthrough *passthrough;
 	struct prefetches *prefetches;
+	struct view *views;
 	struct parking parking;
 	uid_t uid; /* where a snapshot records no owner */
 	gid_t gid;
@@ -110,7 +114,8 @@ int op_target_of(struct op *op, uint64_t ino, struct target *ret,
 #define TIMEOUT_CURRENT 1.0	    /* names of "the current snapshot" */
 #define TIMEOUT_TREE 60.0 /* names above: a changed head tells the kernel */
 
-void attr_of_entry(const struct fs *fs, uint64_t ino,
+/* mask: the slot's. */
+void attr_of_entry(const struct fs *fs, uint64_t ino, mode_t mask,
 		   const struct entry_attr *attr, struct stat *ret);
 void attr_of_dir(const struct fs *fs, const struct tree_dir *dir,
 		 struct stat *ret);

@@ -16,6 +16,7 @@
 #include "mount/internal.h"
 #include "mount/op.h"
 #include "mount/passthrough.h"
+#include "mount/views.h"
 
 /* Enum values of format/, which the attributes carry. */
 #include "format/catalog.h"
@@ -30,26 +31,26 @@ static struct fs *fs_of(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-static mode_t mode_of(const struct entry_attr *attr)
+static mode_t mode_of(const struct entry_attr *attr, mode_t mask)
 {
 	switch (attr->type) {
 	case ENTRY_DIRECTORY:
-		return S_IFDIR | (attr->mode & 0777);
+		return S_IFDIR | (attr->mode & mask);
 	case ENTRY_SYMLINK:
 		return S_IFLNK | 0777;
 	default:
-		return S_IFREG | (attr->mode & 0777);
+		return S_IFREG | (attr->mode & mask);
 	}
 }
 
-void attr_of_entry(const struct fs *fs, uint64_t ino,
+void attr_of_entry(const struct fs *fs, uint64_t ino, mode_t mask,
 		   const struct entry_attr *attr, struct stat *ret)
 {
 	const struct mount_options *options = fs->options;
 
 	*ret = (struct stat){
 		.st_ino = ino,
-		.st_mode = mode_of(attr),
+		.st_mode = mode_of(attr, mask),
 		.st_nlink = attr->type == ENTRY_DIRECTORY ? 2 : 1,
 		.st_uid = options->has_uid ? options->uid :
 			  attr->has_owner  ? attr->uid :
@@ -73,13 +74,14 @@ void attr_of_dir(const struct fs *fs, const struct tree_dir *dir,
 	uint64_t ino = ino_make(0, dir->index);
 
 	if (slot) {
-		attr_of_entry(fs, ino, &slot->root, ret);
+		attr_of_entry(fs, ino, slot->mask, &slot->root, ret);
 		return;
 	}
 	*ret = (struct stat){
 		.st_ino = ino,
-		.st_mode = S_IFDIR | 0555,
-		.st_nlink = 2,
+		.st_mode = dir->is_file ? S_IFREG | 0444 : S_IFDIR | 0555,
+		.st_nlink = dir->is_file ? 1 : 2,
+		.st_size = dir->is_file ? (off_t)strlen(tree_text(dir)) : 0,
 		.st_uid = fs->options->has_uid ? fs->options->uid : fs->uid,
 		.st_gid = fs->options->has_gid ? fs->options->gid : fs->gid,
 		.st_blksize = BLOCK_SIZE,
@@ -98,14 +100,18 @@ void entry_of_dir(const struct fs *fs, const struct tree_dir *dir,
 	*ret = (struct fuse_entry_param){.attr_timeout = TIMEOUT_CURRENT};
 	if (slot) {
 		ret->ino = ino_make(slot->index, 0);
-		attr_of_entry(fs, ret->ino, &slot->root, &ret->attr);
+		attr_of_entry(fs, ret->ino, slot->mask, &slot->root,
+			      &ret->attr);
 		ret->attr_timeout = TIMEOUT_SNAPSHOT;
-		ret->entry_timeout = TIMEOUT_TREE;
+		ret->entry_timeout =
+			dir->is_changing ? TIMEOUT_CURRENT : TIMEOUT_TREE;
 		return;
 	}
 	ret->ino = ino_make(0, dir->index);
 	attr_of_dir(fs, dir, &ret->attr);
-	ret->entry_timeout = dir->dataset ? TIMEOUT_CURRENT : TIMEOUT_TREE;
+	ret->entry_timeout = dir->dataset || dir->is_changing ?
+				     TIMEOUT_CURRENT :
+				     TIMEOUT_TREE;
 }
 
 uint64_t ino_of(const struct fs *fs, const struct slot *slot, uint64_t number)
@@ -147,6 +153,29 @@ static int lookup_in_tree(struct op *op, struct tree_dir *dir, struct err *err)
 	return r == DATASET_PARKED ? r : 0;
 }
 
+static int view_lookup(struct op *op, struct tree_dir *dir, struct err *err)
+{
+	struct fuse_entry_param entry = {.entry_timeout = TIMEOUT_CURRENT};
+	int r = dir->ops->lookup(op, dir, &entry, err);
+
+	if (r && r != -ENOENT)
+		return r;
+	if (r)
+		entry.ino = 0; /* not there, remember it */
+	fuse_reply_entry(op->req, &entry);
+	return 0;
+}
+
+/* As the names of this slot show it. Parks. */
+static int attr_in_slot(struct op *op, const struct slot *slot,
+			const struct entry_attr *attr, struct stat *ret,
+			struct err *err)
+{
+	attr_of_entry(op->fs, ino_make(slot->index, attr->number), slot->mask,
+		      attr, ret);
+	return slot->has_links ? links_attr(op, slot, attr, ret, err) : 0;
+}
+
 static int run_lookup(struct op *op, struct err *err)
 {
 	struct fuse_entry_param entry = {0};
@@ -157,7 +186,8 @@ static int run_lookup(struct op *op, struct err *err)
 	if (r)
 		return r;
 	if (!target.slot)
-		return lookup_in_tree(op, target.dir, err);
+		return target.dir->ops ? view_lookup(op, target.dir, err) :
+					 lookup_in_tree(op, target.dir, err);
 	r = snapshot_lookup(target.slot->snapshot, target.number, op->name,
 			    strlen(op->name), &op->waiter, &attr, err);
 	entry.entry_timeout = target.dir ? TIMEOUT_CURRENT : TIMEOUT_SNAPSHOT;
@@ -170,9 +200,10 @@ static int run_lookup(struct op *op, struct err *err)
 		return r;
 	entry.ino = ino_make(target.slot->index, attr.number);
 	entry.attr_timeout = TIMEOUT_SNAPSHOT;
-	attr_of_entry(op->fs, entry.ino, &attr, &entry.attr);
-	fuse_reply_entry(op->req, &entry);
-	return 0;
+	r = attr_in_slot(op, target.slot, &attr, &entry.attr, err);
+	if (!r)
+		fuse_reply_entry(op->req, &entry);
+	return r;
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -196,9 +227,11 @@ static int run_getattr(struct op *op, struct err *err)
 		return r;
 	r = snapshot_getattr(target.slot->snapshot, target.number, &op->waiter,
 			     &attr, err);
+	if (!r)
+		r = attr_in_slot(op, target.slot, &attr, &st, err);
 	if (r)
 		return r == -ENOENT ? -ESTALE : r;
-	attr_of_entry(op->fs, op->ino, &attr, &st);
+	st.st_ino = op->ino;
 	fuse_reply_attr(op->req, &st, TIMEOUT_SNAPSHOT);
 	return 0;
 }
@@ -230,7 +263,9 @@ static int run_readlink(struct op *op, struct err *err)
 
 	if (!r && !target.slot)
 		return -EINVAL;
-	if (!r)
+	if (!r && target.slot->has_links)
+		r = links_read(op, &target, &text, err);
+	else if (!r)
 		r = snapshot_readlink(target.slot->snapshot, target.number,
 				      &op->waiter, &text, err);
 	if (r)
@@ -262,6 +297,30 @@ static void op_forget_multi(fuse_req_t req, size_t count,
 
 /* ---- open, read */
 
+/* The small files of views. What the kernel has of them may be old. */
+static int open_text(struct op *op, const struct tree_dir *dir)
+{
+	if (!dir->is_file)
+		return -EISDIR;
+	op->file.fh = 0;
+	op->file.noflush = 1;
+	fuse_reply_open(op->req, &op->file);
+	return 0;
+}
+
+static int read_text(struct op *op, const struct tree_dir *dir)
+{
+	const char *text = tree_text(dir);
+	size_t len = strlen(text);
+	size_t at = op->offset < len ? (size_t)op->offset : len;
+
+	if (!dir->is_file)
+		return -EISDIR;
+	fuse_reply_buf(op->req, text + at,
+		       len - at < op->size ? len - at : op->size);
+	return 0;
+}
+
 static int run_open(struct op *op, struct err *err)
 {
 	struct entry_attr attr;
@@ -270,7 +329,7 @@ static int run_open(struct op *op, struct err *err)
 	int r = op_target(op, &target, err);
 
 	if (!r && !target.slot)
-		return -EISDIR;
+		return open_text(op, target.dir);
 	if (!r)
 		r = snapshot_getattr(target.slot->snapshot, target.number,
 				     &op->waiter, &attr, err);
@@ -318,7 +377,7 @@ static int run_read(struct op *op, struct err *err)
 	int r = op_target(op, &target, err);
 
 	if (!r && !target.slot)
-		return -EISDIR;
+		return read_text(op, target.dir);
 	for (int tries = 0; !r; tries++) {
 		r = snapshot_read(target.slot->snapshot, target.number,
 				  op->offset, op->size, &op->waiter, &result,

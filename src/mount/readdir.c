@@ -14,8 +14,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "format/catalog.h"
 #include "format/limits.h"
 #include "mount/op.h"
+#include "mount/views.h"
 
 #define OFFSET_SLOT_SHIFT 44
 #define OFFSET_INDEX_MASK ((UINT64_C(1) << OFFSET_SLOT_SHIFT) - 1)
@@ -117,6 +119,22 @@ static void add_tree_names(struct listing *listing)
 	}
 }
 
+/* Only what they are called: whoever wants more looks them up. */
+static void add_view_names(struct listing *listing)
+{
+	struct tree_dir *dir = listing->target.dir;
+	struct fuse_entry_param entry = {.attr = {.st_mode = S_IFREG}};
+	char name[LIMIT_NAME_BYTES + 1];
+	uint64_t i = listing->index - DOTS, ino;
+
+	while (dir->ops->nth(dir, &i, name, &ino)) {
+		entry.attr.st_ino = ino;
+		if (!add(listing, name, &entry, i + DOTS))
+			return;
+		i++;
+	}
+}
+
 static bool add_name(void *arg, const char *name, size_t name_len,
 		     const struct entry_attr *attr, uint64_t index)
 {
@@ -134,7 +152,12 @@ static bool add_name(void *arg, const char *name, size_t name_len,
 		return true;
 	memcpy(text, name, name_len);
 	text[name_len] = '\0';
-	attr_of_entry(listing->op->fs, entry.ino, attr, &entry.attr);
+	attr_of_entry(listing->op->fs, entry.ino, slot->mask, attr,
+		      &entry.attr);
+	/* where it points to is found out when somebody looks */
+	if (slot->has_links && attr->type == ENTRY_FILE)
+		entry = (struct fuse_entry_param){
+			.attr = {.st_ino = entry.ino, .st_mode = S_IFLNK}};
 	if (!add(listing, text, &entry, index + DOTS))
 		return false;
 	listing->index = index + DOTS + 1;
@@ -203,6 +226,8 @@ static int list(struct op *op, bool is_plus, struct err *err)
 		r = add_dots(&listing, err);
 	if (!r && listing.target.slot)
 		r = add_snapshot_names(&listing, err);
+	else if (!r && listing.target.dir->ops && listing.target.dir->ops->nth)
+		add_view_names(&listing);
 	else if (!r)
 		add_tree_names(&listing);
 	if (r)

@@ -18,6 +18,10 @@
 #include "base/log.h"
 #include "mount/tree.h"
 
+/* As the catalogs of Hub repositories have it. */
+#define HUB_ACCESS "user.hub.access"
+#define HUB_RESTRICTED "restricted"
+
 /* Only the pages in use take memory. */
 static void *map_table(size_t size)
 {
@@ -35,6 +39,7 @@ int tree_init(struct tree *tree, struct err *err)
 		.dirs = map_table(TREE_DIRS_MAX * sizeof(*tree->dirs)),
 	};
 	pthread_mutex_init(&tree->lock, NULL);
+	pthread_mutex_init(&tree->adding, NULL);
 	if (tree->slots && tree->dirs)
 		tree->dirs[0].name = strdup("");
 	if (!tree->slots || !tree->dirs || !tree->dirs[0].name) {
@@ -80,6 +85,7 @@ void tree_release(struct tree *tree)
 		munmap(tree->dirs, TREE_DIRS_MAX * sizeof(*tree->dirs));
 	}
 	pthread_mutex_destroy(&tree->lock);
+	pthread_mutex_destroy(&tree->adding);
 	*tree = (struct tree){0};
 }
 
@@ -203,9 +209,28 @@ static int set_leaf(struct tree_dir *dir, const struct tree_leaf *leaf)
 {
 	dir->options = leaf->options;
 	dir->dataset = leaf->dataset;
-	if (!leaf->dataset)
+	dir->ops = leaf->ops;
+	dir->view = leaf->view;
+	dir->is_changing = leaf->is_changing;
+	dir->is_file = leaf->is_file;
+	if (leaf->fault)
 		dir->fault = strdup(leaf->fault);
-	return leaf->dataset || dir->fault ? 0 : -ENOMEM;
+	return leaf->fault && !dir->fault ? -ENOMEM : 0;
+}
+
+struct tree_dir *tree_make(struct tree *tree, const struct tree_dir *parent,
+			   const char *name, const struct tree_leaf *leaf)
+{
+	struct tree_dir *dir = dir_new(tree, parent->index, name, strlen(name));
+
+	return dir && set_leaf(dir, leaf) == 0 ? dir : NULL;
+}
+
+int tree_show(struct tree *tree, const struct tree_dir *dir)
+{
+	atomic_store_explicit(&tree->dir_count, tree->made_count,
+			      memory_order_release);
+	return child_show(tree, &tree->dirs[dir->parent], dir);
 }
 
 /* The directories of `path`, which are not there yet. */
@@ -252,21 +277,27 @@ static int refuse_above(const struct tree *tree, const char *path,
 		       tree->dirs[tree_children(dir)->at[0]].name, path);
 }
 
+static bool is_leaf(const struct tree_dir *dir)
+{
+	return tree_is_dataset(dir) || dir->ops;
+}
+
 int tree_add(struct tree *tree, const char *path, const struct tree_leaf *leaf,
 	     struct err *err)
 {
 	struct tree_dir *dir = &tree->dirs[0], *child;
 	const char *rest = path;
+	scoped_lock(&tree->adding);
 
-	while (*rest && !tree_is_dataset(dir) &&
+	while (*rest && !is_leaf(dir) &&
 	       (child = find_child(tree, dir, rest, strcspn(rest, "/")))) {
 		dir = child;
 		rest += strcspn(rest, "/");
 		rest += *rest == '/';
 	}
-	if (tree_is_dataset(dir) && *rest)
+	if (is_leaf(dir) && *rest)
 		return refuse_inside(path, rest, err);
-	if (tree_is_dataset(dir))
+	if (is_leaf(dir))
 		return err_set(err, EEXIST, "dataset '%s' is configured twice",
 			       path);
 	if (!*rest && tree_children(dir)->count)
@@ -284,68 +315,107 @@ struct slot *tree_slot(const struct tree *tree, uint32_t index)
 				   NULL;
 }
 
-/* Takes the reference to the snapshot. */
-static struct slot *slot_make(struct tree *tree, struct tree_dir *dir,
-			      struct snapshot *snapshot,
-			      const struct entry_attr *root)
+static bool is_slot_of(const struct slot *slot, const struct slot *wanted)
 {
-	scoped_lock(&tree->lock);
-	for (uint32_t i = 1; i < tree->slot_count; i++) {
-		struct slot *slot = atomic_load(&tree->slots[i]);
+	return slot->dir == wanted->dir &&
+	       slot->has_links == wanted->has_links &&
+	       digest_equal(snapshot_digest(slot->snapshot),
+			    snapshot_digest(wanted->snapshot));
+}
 
-		if (slot->dir == dir &&
-		    digest_equal(snapshot_digest(slot->snapshot),
-				 snapshot_digest(snapshot))) {
-			snapshot_unref(snapshot);
-			atomic_store(&dir->slot, slot->index);
+/* Takes the reference to the snapshot. NULL: none is left. */
+static struct slot *slot_make(struct tree *tree, const struct slot *wanted)
+{
+	struct slot *slot;
+	scoped_lock(&tree->lock);
+
+	for (uint32_t i = 1; i < tree->slot_count; i++) {
+		slot = atomic_load(&tree->slots[i]);
+		if (is_slot_of(slot, wanted)) {
+			snapshot_unref(wanted->snapshot);
+			atomic_store(&wanted->dir->slot, slot->index);
 			return slot;
 		}
 	}
-	struct slot *slot =
-		tree->slot_count < SLOTS_MAX ? malloc(sizeof(*slot)) : NULL;
+	slot = tree->slot_count < SLOTS_MAX ? malloc(sizeof(*slot)) : NULL;
 	if (!slot) {
-		snapshot_unref(snapshot);
+		snapshot_unref(wanted->snapshot);
 		log_limited(
 			60000,
 			log_error(
-				"no slot left: remount to see new content dataset=%s",
-				dataset_name(dir->dataset)));
-		return tree_slot(tree, atomic_load(&dir->slot));
+				"no slot left: remount to see new content dir=%s",
+				wanted->dir->name));
+		return NULL;
 	}
-	*slot = (struct slot){.index = tree->slot_count++,
-			      .dir = dir,
-			      .snapshot = snapshot,
-			      .root = *root};
+	*slot = *wanted;
+	slot->index = tree->slot_count++;
 	atomic_store_explicit(&tree->slots[slot->index], slot,
 			      memory_order_release);
-	atomic_store(&dir->slot, slot->index);
+	atomic_store(&slot->dir->slot, slot->index);
 	return slot;
+}
+
+struct slot *tree_links(struct tree *tree, struct tree_dir *dir,
+			const struct slot *plain)
+{
+	const struct slot wanted = {
+		.dir = dir,
+		.snapshot = snapshot_ref(plain->snapshot),
+		.root = plain->root,
+		.mask = plain->mask,
+		.has_links = true,
+	};
+
+	return slot_make(tree, &wanted);
+}
+
+/* Whom the Hub lets in is on the root of what it has listed. */
+static int root_of(struct tree *tree, struct snapshot *snapshot,
+		   struct waiter *waiter, struct slot *ret, struct err *err)
+{
+	void *access;
+	size_t len;
+	int r = snapshot_getattr(snapshot, 0, waiter, &ret->root, err);
+
+	ret->mask = 0777;
+	if (r)
+		return r;
+	r = snapshot_xattr_get(snapshot, 0, HUB_ACCESS, waiter, &access, &len,
+			       NULL);
+	if (r == -ENODATA)
+		return 0;
+	if (r)
+		return r;
+	if (len == strlen(HUB_RESTRICTED) &&
+	    memcmp(access, HUB_RESTRICTED, len) == 0)
+		ret->mask = tree->restricted_mask;
+	free(access);
+	return 0;
 }
 
 int tree_current(struct tree *tree, struct tree_dir *dir, struct waiter *waiter,
 		 struct slot **ret, struct err *err)
 {
 	struct slot *slot = tree_slot(tree, atomic_load(&dir->slot));
-	struct snapshot *snapshot;
-	struct entry_attr root;
+	struct slot wanted = {.dir = dir};
 
 	if (dir->fault)
 		return err_set(err, EIO, "%s", dir->fault);
-	int r = dataset_current(dir->dataset, waiter, &snapshot, err);
+	int r = dataset_current(dir->dataset, waiter, &wanted.snapshot, err);
 
 	/* nothing below may look as if a name were not there */
 	if (r)
 		return r == -ENOENT ? -EIO : r;
-	if (slot && slot->snapshot == snapshot) {
-		snapshot_unref(snapshot);
+	if (slot && slot->snapshot == wanted.snapshot) {
+		snapshot_unref(wanted.snapshot);
 		*ret = slot;
 		return 0;
 	}
-	r = snapshot_getattr(snapshot, 0, waiter, &root, err);
+	r = root_of(tree, wanted.snapshot, waiter, &wanted, err);
 	if (r) {
-		snapshot_unref(snapshot);
+		snapshot_unref(wanted.snapshot);
 		return r == -ENOENT ? -EIO : r;
 	}
-	*ret = slot_make(tree, dir, snapshot, &root);
-	return *ret ? 0 : err_set(err, ENOMEM, "out of memory");
+	*ret = slot_make(tree, &wanted) ?: slot;
+	return *ret ? 0 : err_set(err, ENFILE, "no slot left: remount");
 }

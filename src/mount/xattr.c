@@ -19,6 +19,7 @@
 #include "mount/internal.h"
 #include "mount/op.h"
 #include "mount/passthrough.h"
+#include "mount/views.h"
 
 #define TOLD_PREFIX "user.larder."
 
@@ -65,6 +66,8 @@ static bool is_unopened(const struct tree_dir *dir)
 static const char *dir_value(const struct tree_dir *dir, const char *name,
 			     struct dataset_info *info)
 {
+	if (strcmp(name, MOUNT_VIEW_XATTR) == 0)
+		return dir->ops == &view_hub_ops ? "hub" : NULL;
 	if (!tree_is_dataset(dir))
 		return NULL;
 	if (dir->dataset) {
@@ -106,7 +109,7 @@ static void reply_options(fuse_req_t req, const struct tree_dir *dir,
 	int r = -ENODATA;
 
 	buf_init(&text, 65536);
-	if (dir && dir->dataset && (uid == 0 || uid == geteuid()))
+	if (dir && dir->options && (uid == 0 || uid == geteuid()))
 		r = reopen_describe(fs->options, dir->options, &text);
 	if (r < 0)
 		fuse_reply_err(req, -r);

@@ -107,6 +107,15 @@ static int64_t parse_stamp(const char *text)
 	return parse_time(whole, &seconds) == 0 ? seconds : 0;
 }
 
+/* "gated" is false or a word that says how. */
+static bool is_restricted(const json_t *info)
+{
+	const json_t *gated = json_object_get(info, "gated");
+
+	return (gated && !json_is_false(gated) && !json_is_null(gated)) ||
+	       json_is_true(json_object_get(info, "private"));
+}
+
 int hub_info_parse(const void *body, size_t len, struct hub_info *ret,
 		   struct err *err)
 {
@@ -136,6 +145,7 @@ int hub_info_parse(const void *body, size_t len, struct hub_info *ret,
 		.id = steal_ptr(canonical.id),
 		.modified = parse_stamp(text_of(json, "lastModified")),
 		.is_disabled = json_is_true(json_object_get(json, "disabled")),
+		.is_restricted = is_restricted(json),
 	};
 	memcpy(ret->commit, text_of(json, "sha"), sizeof(ret->commit));
 	hub_repo_release(&canonical);
@@ -440,10 +450,16 @@ static int write_files(struct hub_tree *tree, struct err *err)
 static int write_root(struct hub_tree *tree, struct buf *xattrs)
 {
 	struct catalog_entry root = entry_of(tree, ENTRY_DIRECTORY, "", 0);
-	int r = catalog_xattrs_add(xattrs, "user.hub.commit",
-				   tree->info->commit,
-				   strlen(tree->info->commit));
+	int r = 0;
 
+	/* in the order of their names */
+	if (tree->info->is_restricted)
+		r = catalog_xattrs_add(xattrs, HUB_ACCESS_XATTR, HUB_RESTRICTED,
+				       strlen(HUB_RESTRICTED));
+	if (r == 0)
+		r = catalog_xattrs_add(xattrs, HUB_COMMIT_XATTR,
+				       tree->info->commit,
+				       strlen(tree->info->commit));
 	root.xattrs = xattrs->data;
 	root.xattrs_len = (uint32_t)xattrs->len;
 	return r < 0 ? r : catalog_writer_enter(tree->writer, &root);

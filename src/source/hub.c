@@ -37,6 +37,11 @@ bool hub_is_source(const char *text)
 	return starts_with(text, SCHEME);
 }
 
+bool hub_is_whole(const char *text)
+{
+	return strcmp(text, SCHEME) == 0;
+}
+
 void hub_repo_release(struct hub_repo *repo)
 {
 	free(repo->id);

@@ -27,8 +27,26 @@ struct hub_repo {
 int hub_parse(const char *text, struct hub_repo *ret, struct err *err);
 void hub_repo_release(struct hub_repo *repo);
 bool hub_is_source(const char *text); /* begins with hf:// */
+bool hub_is_whole(const char *text);  /* hf:// itself */
+/* On a catalog's root: the commit it lists, and "restricted" where the Hub
+ * does not let everyone in. */
+#define HUB_COMMIT_XATTR "user.hub.commit"
+#define HUB_ACCESS_XATTR "user.hub.access"
+#define HUB_RESTRICTED "restricted"
 /* hf/models/ORG/NAME: a valid dataset name. malloc */
 char *hub_name(const struct hub_repo *repo);
+
+/* Which repositories are let in: all, or with patterns in `allow` those that
+ * one of them matches; never one that a pattern of `deny` matches, however its
+ * case is written. A pattern without '/' is compared with ORG, one with two
+ * with KIND/ORG/NAME (models, datasets, spaces), else with ORG/NAME. */
+struct hub_rules {
+	const char *const *allow, *const *deny;
+	size_t allow_count, deny_count;
+};
+/* -EACCES and which option says so. */
+int hub_rules_check(const struct hub_rules *rules, enum hub_kind kind,
+		    const char *id, struct err *err);
 
 /* What to ask for below the endpoint, escaped. malloc, NULL on ENOMEM. */
 char *hub_info_target(const struct hub_repo *repo);
@@ -48,6 +66,7 @@ struct hub_info {
 	char commit[41];  /* 40 hex digits */
 	int64_t modified; /* seconds since 1970 */
 	bool is_disabled;
+	bool is_restricted; /* gated or private: not for everyone */
 };
 int hub_info_parse(const void *body, size_t len, struct hub_info *ret,
 		   struct err *err);

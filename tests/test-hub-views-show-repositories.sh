@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# hf:// is a directory of all repositories: one is there when somebody looks for
+# it, with one listing however many look and in whatever view, and its files are
+# the same files everywhere, with one cached copy. What the Hub lacks or keeps is
+# said once and remembered.
+. "${top_srcdir:-.}/tests/lib.sh"
+. "$top_srcdir/tests/hub-log.sh"
+requires fuse root net python3 curl getfattr
+
+start_hub --fixture model --fixture pile --fixture access --token hf_goodToken
+mount_hub hf:// mnt
+[ "$(ls mnt)" = "$(printf '%s\n' datasets hub models spaces)" ]
+[ -z "$(ls mnt/models mnt/hub | grep -v :)" ] || fail "names from nowhere"
+[ "$(hub_asked)" = 0 ] || fail "asked before anybody looked"
+
+# Sixteen look at once.
+for i in {1..16}; do
+	cat "mnt/models/acme/tiny/config.json" > "said.$i" &
+	looking+=($!)
+	[ -d "mnt/hub/models--acme--tiny/snapshots" ] &
+	looking+=($!)
+done
+for pid in "${looking[@]}"; do
+	wait "$pid" || fail "one of many cannot look"
+done
+[ "$(hub_asked 'route=info')" = 1 ] || fail "$(cat "$hub_log")"
+[ "$(hub_asked 'route=tree')" = 1 ] || fail "$(cat "$hub_log")"
+
+# The layout of the client's cache.
+folder=mnt/hub/models--acme--tiny
+commit=$(cat "$folder/refs/main")
+[ "$(stat -c %s "$folder/refs/main")" = 40 ] && [ "${#commit}" = 40 ]
+[ "$(ls "$folder/snapshots")" = "$commit" ]
+snapshot=$folder/snapshots/$commit
+[ "$(readlink "$snapshot/config.json")" = \
+	"../../blobs/$(git_blob said.1)" ] || fail "another link"
+link=$(readlink "$snapshot/onnx/sub/deep/config.json")
+[[ $link = ../../../../../blobs/* ]] || fail "$link"
+[ "$(stat -c %s "$snapshot/onnx/sub/deep/config.json")" = "${#link}" ]
+[ "$(basename "$(readlink "$snapshot/empty")")" = \
+	e69de29bb2d1d6434b8b29ae775ad8c2e48c5391 ]
+diff -r "$snapshot" mnt/models/acme/tiny || fail "the views differ"
+(cd mnt/models/acme/tiny && find . -type f) | sort > there
+(cd "$snapshot" && find . -type l) | sort | diff - there
+(cd "$snapshot" && find . -type l -exec readlink -f {} +) | xargs -n1 basename |
+	sort -u | diff - <(ls "$folder/blobs") || fail "other blobs"
+[ "$(stat -Lc %i "$snapshot/config.json")" = \
+	"$(stat -c %i mnt/models/acme/tiny/config.json)" ] || fail "two files"
+[ -f "$folder/.no_exist/$commit/none.json" ] || fail "absence is not told"
+[ ! -e "$folder/.no_exist/$commit/config.json" ] || fail "absence of what is"
+
+# Other revisions.
+[ "$(cat mnt/models/acme/tiny@v1.0/config.json)" != "$(cat said.1)" ]
+old=$(cat "$folder/refs/v1.0")
+[ "$(getfattr --only-values -n user.hub.commit mnt/models/acme/tiny@v1.0)" = \
+	"$old" ]
+diff -r "$folder/snapshots/$old" mnt/models/acme/tiny@v1.0
+[ -s "$folder/refs/refs/pr/1" ]
+[ -f "$folder/snapshots/$(cat "$folder/refs/refs/pr/1")/pr.txt" ]
+[ -f mnt/models/acme/tiny@refs%2Fpr%2F1/pr.txt ]
+cat mnt/models/tiny@main/config.json | cmp - said.1
+[ "$(cat mnt/hub/models--tiny/refs/main)" = "$commit" ] || fail "an old name"
+ls mnt/datasets/monology/pile-uncopyrighted/train > /dev/null
+[ -s "$(echo mnt/hub/datasets--monology--pile-uncopyrighted/refs/main)" ]
+larder status > said.status
+grep -q 'models/acme/tiny ' said.status || fail "$(cat said.status)"
+! grep -q 'snapshots' said.status || fail "$(cat said.status)"
+
+# What is not there, and what is no name at all.
+hub_forget
+for i in 1 2 3; do
+	expect_fail 'No such file' ls mnt/models/acme/tiny@none
+	expect_fail 'Permission denied' ls mnt/models/acme/none
+	expect_fail 'Permission denied' ls mnt/hub/models--acme--none
+	expect_fail 'Permission denied' ls mnt/models/acme/private
+	expect_fail 'No such file' ls "$folder/refs/nothing"
+	expect_fail 'No such file' ls "$folder/refs/refs/other"
+	expect_fail 'No such file' ls "$folder/snapshots/main"
+	expect_fail 'No such file' ls "$folder/blobs/main"
+done
+[ "$(hub_asked)" = 4 ] || fail "asked again: $(cat "$hub_log")"
+hub_forget
+for name in .locks CACHEDIR.TAG version.txt models--a--b--c- files--a--b; do
+	expect_fail 'No such file' ls "mnt/hub/$name"
+done
+for name in .git -x x. a--b 'a b'; do
+	expect_fail 'No such file' ls "mnt/models/$name" "mnt/models/acme/$name"
+done
+expect_fail 'Read-only file system' mkdir mnt/hub/.locks
+expect_fail 'Read-only file system' touch "$folder/refs/main"
+[ "$(hub_asked)" = 0 ] || fail "asked for nonsense: $(cat "$hub_log")"
+umount_dataset mnt
