@@ -452,7 +452,7 @@ static void stuck_readers_leave_others_alone(void **state)
 		      (unsigned long long)(now_ms() - start));
 	/* The flights give up after the node's time, not the waiters'. */
 	for (int i = 0; i < STUCK; i++) {
-		for (int n = 0; n < 1500 && !atomic_load(&waiters[i].woken);
+		for (int n = 0; n < 9000 && !atomic_load(&waiters[i].woken);
 		     n++)
 			usleep(10000);
 		assert_int_equal(atomic_load(&waiters[i].woken), 1);
