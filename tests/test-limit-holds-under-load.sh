@@ -8,9 +8,10 @@
 . "$top_srcdir/tests/traffic.sh"
 requires fuse root python3
 
-most=$((32 << 20)) files=48 readers=4 rounds=1
+# readers: of each mount. seconds: they go on until then.
+most=$((32 << 20)) files=48 readers=4 seconds=0
 if [ -n "${LARDER_TEST_FULL-}" ]; then
-	most=$((256 << 20)) files=1024 readers=16 rounds=2
+	most=$((256 << 20)) files=1024 readers=16 seconds=60
 fi
 size=$((4 << 20))
 mkdir tree
@@ -30,14 +31,15 @@ sample() {
 		sleep 0.2
 	done
 }
+until=0
 reader() {
-	local i round
-	for ((round = 0; round < rounds; round++)); do
-		for i in $(shuf -i 0-$((files - 1))); do
-			stamped check "$i" $size "$1/$i" || return 1
-		done
+	local i
+	for i in $(shuf -i 0-$((files - 1))); do
+		stamped check "$i" $size "$1/$i" || return 1
+		[ $until -eq 0 ] || [ $SECONDS -lt $until ] || break
 	done
 }
+[ $seconds -eq 0 ] || until=$((SECONDS + seconds))
 sample & sampler=$!
 pids=()
 for ((r = 0; r < readers; r++)); do

@@ -105,11 +105,8 @@ static void warn_suspended(struct recorder *recorder)
 				       " (is it stopped?)", pid));
 }
 
-static void record_callback(struct recorder *recorder, struct record *record)
+static void record_callback(struct record *record)
 {
-	atomic_fetch_sub(&recorder->cache->space.unrecorded,
-			 record->unrecorded_bytes);
-	record->unrecorded_bytes = 0;
 	if (record->recorded)
 		record->recorded(record->arg);
 	record->recorded = NULL;
@@ -117,20 +114,24 @@ static void record_callback(struct recorder *recorder, struct record *record)
 
 static void record_finish(struct recorder *recorder, struct record *record)
 {
-	record_callback(recorder, record);
+	record_callback(record);
+	atomic_fetch_sub(&recorder->cache->space.unrecorded,
+			 record->unrecorded_bytes);
+	record->unrecorded_bytes = 0;
 	if (record->blob)
 		blob_unref(record->blob);
 	record->blob = NULL;
 }
 
-/* Call back now, record later. */
+/* Call back now, record later; until then its bytes count as unrecorded, or the
+ * limit would not hold for as long as the gate cannot be had. */
 static void records_park(struct recorder *recorder, struct record *records,
 			 size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct record *kept = NULL;
 
-		record_callback(recorder, &records[i]);
+		record_callback(&records[i]);
 		if (records[i].op.kind != INDEX_NOTHING &&
 		    recorder->parked.count < PARKED_MAX)
 			kept = vec_push(&recorder->parked);

@@ -105,6 +105,11 @@ uint64_t space_used(struct space *space)
 	       atomic_load(&space->unlinked);
 }
 
+/* Of what is written and not yet recorded a process knows its own share only.
+ * While the disk is busy that is much of the limit; four processes that write
+ * at the same time stay within it together. */
+#define WRITERS 4u
+
 static bool is_within_limit(struct space *space, uint64_t length)
 {
 	uint64_t limit = space->limits.limit_bytes;
@@ -114,6 +119,7 @@ static bool is_within_limit(struct space *space, uint64_t length)
 
 	if (used > limit)
 		atomic_store(&space->wants_eviction, true);
+	used += atomic_load(&space->unrecorded) * (WRITERS - 1);
 	return used <= limit + slack;
 }
 

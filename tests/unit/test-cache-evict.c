@@ -15,6 +15,7 @@
 
 #include "cache-env.h"
 #include "cache/internal.h"
+#include "cache/layout.h"
 
 #define UNITS 16u /* blobs of 1 MiB */
 #define LIMIT (UINT64_C(32) << 20)
@@ -159,6 +160,40 @@ static void test_open_blobs_make_puts_fail(void **state)
 	assert_int_equal(env_check(blobs[0], 0, 0), 1);
 	for (unsigned int i = 0; i < 48; i++)
 		cache_blob_close(blobs[i]);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+/* What is stored while a stopped process keeps the index from being written
+ * counts all the same; when it goes on, so does storing. */
+static void test_limit_holds_without_recording(void **state)
+{
+	char *dir = env_directory();
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	unsigned int stored = 0, number;
+	struct cache_usage usage;
+	int fd;
+
+	(void)state;
+	fd = openat(cache->dirfd, LAYOUT_GATE, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(gate_enter(fd, GATE_WRITER, 10000), 0);
+	put_blob(cache, 0); /* called back when the gate is given up */
+	cache_usage(cache, &usage);
+	assert_false(usage.records);
+	for (number = 1; number < 64; number++)
+		put_blob(cache, number);
+	assert_true(disk_bytes(dir) <= LIMIT + LIMIT / 4 + (4 << 20));
+	cache_usage(cache, &usage);
+	assert_true(usage.puts_failed > 0);
+	gate_leave(fd, GATE_WRITER);
+	close(fd);
+	for (int i = 0; i < 6000 && stored == 0; i++, number++) {
+		put_blob(cache, number);
+		stored += is_here(cache, number);
+		usleep(10000);
+	}
+	assert_int_equal(stored, 1);
 	cache_close(cache);
 	env_remove(dir);
 }
@@ -413,6 +448,7 @@ int main(void)
 		cmocka_unit_test(test_longest_unused_goes),
 		cmocka_unit_test(test_limit_holds_under_load),
 		cmocka_unit_test(test_open_blobs_make_puts_fail),
+		cmocka_unit_test(test_limit_holds_without_recording),
 		cmocka_unit_test(test_unnamed_files_count),
 		cmocka_unit_test(test_segments_go_one_by_one),
 		cmocka_unit_test(test_a_stream_leaves_segments_behind),
