@@ -75,9 +75,12 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/watch.h \
 	%D%/cli/cat.c \
 	%D%/cli/check.c \
+	%D%/cli/command.c \
 	%D%/cli/cli.h \
 	%D%/cli/du.c \
 	%D%/cli/evict.c \
+	%D%/cli/faults.c \
+	%D%/cli/faults.h \
 	%D%/cli/figures.c \
 	%D%/cli/figures.h \
 	%D%/cli/gc.c \

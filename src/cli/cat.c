@@ -94,6 +94,16 @@ static int print_file(struct cli *cli, const char *text, struct err *err)
 	return r;
 }
 
+static int print_files(struct cli *cli, void *arg, struct err *err)
+{
+	int r = 0;
+
+	(void)arg;
+	for (size_t i = 0; r == 0 && i < cli->options.operands.count; i++)
+		r = print_file(cli, cli->options.operands.items[i], err);
+	return r;
+}
+
 int cmd_cat(int argc, char **argv)
 {
 	const struct cli_command command = {
@@ -104,19 +114,6 @@ int cmd_cat(int argc, char **argv)
 		.operands_min = 1,
 		.operands_max = SIZE_MAX,
 	};
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		int r = 0;
-
-		for (size_t i = 0; r == 0 && i < cli.options.operands.count;
-		     i++)
-			r = print_file(&cli, cli.options.operands.items[i],
-				       &err);
-		code = CLI_EXIT(r < 0 ? cli_fail("cat", r, &err) : CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, print_files, NULL);
 }

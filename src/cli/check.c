@@ -6,23 +6,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/io.h"
 #include "base/text.h"
-#include "base/vec.h"
 #include "cli/cli.h"
+#include "cli/faults.h"
 #include "cli/mirror-command.h"
 #include "cli/option-rows.h"
 #include "publish/publish.h"
 
 #define REDRAW_EVERY_MS 200u
-#define LISTED_MAX 10000u /* faults; the rest is counted */
-
-struct fault {
-	char *path, *text;
-};
 
 struct arguments {
 	bool json;
@@ -39,21 +32,14 @@ struct display {
 	bool is_terminal;
 	uint64_t start_ms, next_ms;
 	struct progress_rate rate;
-	VEC(struct fault) faults;
+	struct faults faults;
 };
 
 static void add_fault(void *arg, const char *path, const char *text)
 {
 	struct display *display = arg;
-	struct fault *fault;
 
-	if (display->faults.count >= LISTED_MAX)
-		return;
-	fault = vec_push(&display->faults);
-	if (!fault)
-		return;
-	fault->path = strdup(path);
-	fault->text = strdup(text);
+	faults_add(&display->faults, path, text);
 }
 
 static void show(void *arg, uint64_t bytes, uint64_t total)
@@ -71,7 +57,7 @@ static void show(void *arg, uint64_t bytes, uint64_t total)
 		 format_size(bytes, done), format_size(total, all),
 		 format_size((uint64_t)(display->rate.bytes_per_ms * 1000),
 			     rate),
-		 display->faults.count);
+		 display->faults.items.count);
 	redraw(line);
 }
 
@@ -85,12 +71,7 @@ static void print_text(const struct display *display,
 		       plural(result->bad));
 	else
 		printf("ok\n");
-	for (size_t i = 0; i < display->faults.count; i++)
-		printf("  %s: %s\n", display->faults.items[i].path,
-		       display->faults.items[i].text);
-	if (result->bad > display->faults.count)
-		printf("  and %" PRIu64 " more\n",
-		       result->bad - display->faults.count);
+	faults_print(&display->faults, result->bad);
 	printf("  %" PRIu64 " head%s, %" PRIu64 " object%s, %" PRIu64
 	       " places, %" PRIu64 " pack%s, %s read\n",
 	       result->heads, plural(result->heads), result->objects,
@@ -111,31 +92,25 @@ static void print_json(const struct display *display,
 	printf("{\"format\": 1, \"ok\": %s, \"fault_count\": %" PRIu64
 	       ", \"heads\": %" PRIu64 ", \"objects\": %" PRIu64
 	       ", \"places\": %" PRIu64 ", \"packs\": %" PRIu64
-	       ", \"unreferenced_packs\": %" PRIu64 ", \"bytes\": %" PRIu64
-	       ", \"faults\": [",
+	       ", \"unreferenced_packs\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ",
 	       result->bad ? "false" : "true", result->bad, result->heads,
 	       result->objects, result->places, result->packs,
 	       result->unreferenced_packs, result->bytes);
-	for (size_t i = 0; i < display->faults.count; i++) {
-		printf("%s\n  {", i ? "," : "");
-		print_json_member("path", display->faults.items[i].path ?: "");
-		printf(", ");
-		print_json_member("fault", display->faults.items[i].text ?: "");
-		printf("}");
-	}
-	printf("%s]}\n", display->faults.count ? "\n" : "");
+	faults_print_json(&display->faults);
+	printf("}\n");
 }
 
-static int check(const struct arguments *arguments, const char *mirror,
-		 const struct mirror_access *access)
+static int check(const struct mirror_command *command,
+		 const struct options *words)
 {
+	const struct arguments *arguments = command->target;
 	struct display display = {
 		.is_terminal = can_redraw(),
 		.start_ms = now_ms(),
 	};
 	const struct check_options options = {
-		.mirror = mirror,
-		.access = access,
+		.mirror = words->operands.items[0],
+		.access = &command->reach->access,
 		.threads = (unsigned int)arguments->threads,
 		.report = add_fault,
 		.progress = show,
@@ -159,11 +134,7 @@ static int check(const struct arguments *arguments, const char *mirror,
 			print_text(&display, &result);
 		r = result.bad ? CLI_FAILED : CLI_DONE;
 	}
-	for (size_t i = 0; i < display.faults.count; i++) {
-		free(display.faults.items[i].path);
-		free(display.faults.items[i].text);
-	}
-	vec_release(&display.faults);
+	faults_release(&display.faults);
 	return r;
 }
 
@@ -182,11 +153,6 @@ int cmd_check(int argc, char **argv)
 		.operands_min = 1,
 		.operands_max = 1,
 	};
-	struct options options;
-	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 :
-		check(&arguments, options.operands.items[0], &reach.access);
-	options_release(&options);
-	return r;
+	return mirror_command_run(&command, argc, argv, check);
 }

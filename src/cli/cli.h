@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/options.h"
 #include "base/vec.h"
+#include "cache/cache.h"
 #include "dataset/dataset.h"
 #include "source/source.h"
 
@@ -135,6 +136,12 @@ int cli_read_again(const struct cli *cli, const struct cli_command *command,
 		   int argc, char **argv, struct cli *ret, struct err *err);
 /* Whether cli_begin's or another result means "leave with that - 1". */
 #define CLI_EXIT(code) ((code) + 1)
+/*
+ * cli_begin, run, cli_end. run returns the exit code, or a negative errno whose
+ * err is then reported. Returns the exit code.
+ */
+int cli_run(const struct cli_command *command, int argc, char **argv,
+	    int (*run)(struct cli *cli, void *arg, struct err *err), void *arg);
 
 /* A path as the serving process needs it: absolute, owned by cli. URLs stay. */
 const char *cli_absolute(struct cli *cli, const char *path);
@@ -146,6 +153,8 @@ struct cli_dataset *cli_dataset_new(struct cli *cli, const char *name,
 /* The node's options from the settings. */
 int cli_node_options(struct cli *cli, struct node_options *ret,
 		     struct err *err);
+/* The cache that the settings name. */
+int cli_cache_open(struct cli *cli, struct cache **ret, struct err *err);
 /* The options of a configured or named dataset; strings live as long as cli. */
 int cli_dataset_options(struct cli *cli, struct cli_dataset *dataset,
 			struct dataset_options *ret, struct err *err);

@@ -129,8 +129,9 @@ static int walk(struct du *du, uint64_t dir, uint64_t depth, struct buf *path,
 	return r;
 }
 
-static int print_totals(struct cli *cli, struct du *du, struct err *err)
+static int print_totals(struct cli *cli, void *arg, struct err *err)
 {
+	struct du *du = arg;
 	struct cli_source source;
 	struct buf path;
 	int r = cli_source_open(cli, cli->options.operands.items[0], &source,
@@ -165,15 +166,6 @@ int cmd_du(int argc, char **argv)
 		.operands_min = 1,
 		.operands_max = 1,
 	};
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		int r = print_totals(&cli, &du, &err);
-
-		code = CLI_EXIT(r < 0 ? cli_fail("du", r, &err) : CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, print_totals, &du);
 }

@@ -117,9 +117,23 @@ static int evict_target(struct cli_target *target, const struct evict *evict,
 			 err);
 }
 
+static int evict(struct cli *cli, void *arg, struct err *err)
+{
+	const char *const *words = cli->options.operands.items;
+	struct cli_target target;
+	int r = cli_target_open(cli, words[0], words + 1,
+				cli->options.operands.count - 1, &target, err);
+
+	if (r < 0)
+		return r;
+	r = evict_target(&target, arg, err);
+	cli_target_close(&target);
+	return r > 0 ? CLI_FAILED : r;
+}
+
 int cmd_evict(int argc, char **argv)
 {
-	struct evict evict = {0};
+	struct evict options = {0};
 	const struct cli_command command = {
 		.name = "evict",
 		.usage =
@@ -128,29 +142,10 @@ int cmd_evict(int argc, char **argv)
 			"Remove files' data from the cache; it is fetched again when it is read.\n"
 			"Only the owner of the cache may. What is pinned or open stays.",
 		.options = own_options,
-		.target = &evict,
+		.target = &options,
 		.operands_min = 1,
 		.operands_max = SIZE_MAX,
 	};
-	struct cli_target target;
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		const char *const *words = cli.options.operands.items;
-		int r = cli_target_open(&cli, words[0], words + 1,
-					cli.options.operands.count - 1, &target,
-					&err);
-
-		if (r == 0) {
-			r = evict_target(&target, &evict, &err);
-			cli_target_close(&target);
-		}
-		code = CLI_EXIT(r < 0 ? cli_fail("evict", r, &err) :
-				r > 0 ? CLI_FAILED :
-					CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, evict, &options);
 }

@@ -128,12 +128,13 @@ static bool is_agreed(const struct gc_options *options, int *ret_r,
 	       (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int gc(struct arguments *arguments, const char *mirror,
-	      const struct mirror_access *access)
+static int gc(const struct mirror_command *command,
+	      const struct options *words)
 {
+	struct arguments *arguments = command->target;
 	const struct gc_options options = {
-		.mirror = mirror,
-		.access = access,
+		.mirror = words->operands.items[0],
+		.access = &command->reach->access,
 		.keep_s = arguments->keep_days * DAY_S,
 		.grace_s = arguments->grace_days * DAY_S,
 		.is_dry_run = arguments->is_dry_run,
@@ -175,11 +176,6 @@ int cmd_gc(int argc, char **argv)
 		.operands_min = 1,
 		.operands_max = 1,
 	};
-	struct options options;
-	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 :
-		gc(&arguments, options.operands.items[0], &reach.access);
-	options_release(&options);
-	return r;
+	return mirror_command_run(&command, argc, argv, gc);
 }

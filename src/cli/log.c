@@ -139,18 +139,22 @@ static void print_json(const struct log *log)
 	printf("%s]}\n", *separator ? "\n" : "");
 }
 
-static int show_log(const char *mirror, const struct mirror_access *access,
-		    const char *name, bool json)
+static int show_log(const struct mirror_command *command,
+		    const struct options *options)
 {
+	const char *const *words = options->operands.items;
+	const char *name = options->operands.count > 1 ? words[1] : NULL;
+	const bool *json = command->target;
 	struct log log = {0};
 	struct err err = {0};
-	int r = publish_log(mirror, access, name, add_line, &log, &err);
+	int r = publish_log(words[0], &command->reach->access, name, add_line,
+			    &log, &err);
 
 	if (r == 0) {
 		if (log.lines.count > 0)
 			qsort(log.lines.items, log.lines.count,
 			      sizeof(log.lines.items[0]), compare_lines);
-		if (json)
+		if (*json)
 			print_json(&log);
 		else
 			print_text(&log);
@@ -179,15 +183,6 @@ int cmd_log(int argc, char **argv)
 		.operands_min = 1,
 		.operands_max = 2,
 	};
-	struct options options;
-	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 :
-		show_log(options.operands.items[0], &reach.access,
-			 options.operands.count > 1 ?
-				 options.operands.items[1] :
-				 NULL,
-			 json);
-	options_release(&options);
-	return r;
+	return mirror_command_run(&command, argc, argv, show_log);
 }

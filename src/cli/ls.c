@@ -181,7 +181,7 @@ static bool on_name(void *arg, const char *name, size_t name_len,
 	return true;
 }
 
-static int list(struct ls *ls, uint64_t dir, struct buf *path, struct err *err);
+static int list_directory(struct ls *ls, uint64_t dir, struct buf *path, struct err *err);
 
 static int print_part(struct ls *ls, const struct part *part, struct buf *path,
 		      struct err *err)
@@ -201,14 +201,14 @@ static int print_part(struct ls *ls, const struct part *part, struct buf *path,
 		if (ls->is_recursive && entry->attr.type == ENTRY_DIRECTORY) {
 			r = buf_append(path, "/", 1);
 			if (r == 0)
-				r = list(ls, entry->attr.number, path, err);
+				r = list_directory(ls, entry->attr.number, path, err);
 		}
 		path->len = prefix;
 	}
 	return r;
 }
 
-static int list(struct ls *ls, uint64_t dir, struct buf *path, struct err *err)
+static int list_directory(struct ls *ls, uint64_t dir, struct buf *path, struct err *err)
 {
 	struct part part = {0};
 	bool is_end = false;
@@ -247,7 +247,7 @@ static int list_source(struct cli *cli, struct ls *ls, struct err *err)
 		printf("{\"format\": 1, \"entries\": [");
 	ls->is_first = true;
 	if (source.attr.type == ENTRY_DIRECTORY)
-		r = list(ls, source.attr.number, &path, err);
+		r = list_directory(ls, source.attr.number, &path, err);
 	else
 		print_entry(ls, source.path, strlen(source.path), &source.attr);
 	if (ls->is_json)
@@ -276,6 +276,12 @@ static int list_configured(struct cli *cli, const struct ls *ls)
 	return 0;
 }
 
+static int list(struct cli *cli, void *arg, struct err *err)
+{
+	return cli->options.operands.count ? list_source(cli, arg, err) :
+					     list_configured(cli, arg);
+}
+
 int cmd_ls(int argc, char **argv)
 {
 	struct ls ls = {0};
@@ -289,17 +295,6 @@ int cmd_ls(int argc, char **argv)
 		.target = &ls,
 		.operands_max = 1,
 	};
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		int r = cli.options.operands.count ?
-				list_source(&cli, &ls, &err) :
-				list_configured(&cli, &ls);
-
-		code = CLI_EXIT(r < 0 ? cli_fail("ls", r, &err) : CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, list, &ls);
 }

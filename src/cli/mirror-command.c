@@ -118,6 +118,19 @@ int mirror_command_begin(struct options *options,
 	return finish_parsing(options, command);
 }
 
+int mirror_command_run(const struct mirror_command *command, int argc,
+		       char **argv,
+		       int (*run)(const struct mirror_command *command,
+				  const struct options *options))
+{
+	struct options options;
+	int r = mirror_command_begin(&options, command, argc, argv);
+
+	r = r ? r - 1 : run(command, &options);
+	options_release(&options);
+	return r;
+}
+
 int load_secret_key(const char *path, struct secret_key *ret,
 		    const struct secret_key **ret_key, struct err *err)
 {

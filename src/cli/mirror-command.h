@@ -37,6 +37,13 @@ int mirror_command_begin(struct options *options,
 			 const struct mirror_command *command, int argc,
 			 char **argv);
 
+/* All of a command on a mirror: begin, run, release. run and the result are exit
+ * codes. */
+int mirror_command_run(const struct mirror_command *command, int argc,
+		       char **argv,
+		       int (*run)(const struct mirror_command *command,
+				  const struct options *options));
+
 /* Read a secret key. path NULL: *ret_key is NULL, else ret. */
 int load_secret_key(const char *path, struct secret_key *ret,
 		    const struct secret_key **ret_key, struct err *err);

@@ -92,15 +92,15 @@ int cli_pin(struct cli_target *target, const struct target_blobs *found,
 	return put_pin(target, found, err);
 }
 
-static int pin(struct cli *cli, const char *const *words, size_t count,
-	       struct err *err)
+static int pin(struct cli *cli, struct err *err)
 {
+	const char *const *words = cli->options.operands.items;
 	char size[FORMAT_MAX], here[FORMAT_MAX], files[FORMAT_MAX];
 	struct target_blobs found;
 	struct cli_target target;
 	uint64_t cached;
-	int r = cli_target_open(cli, words[0], words + 1, count - 1, &target,
-				err);
+	int r = cli_target_open(cli, words[0], words + 1,
+				cli->options.operands.count - 1, &target, err);
 
 	if (r < 0)
 		return r;
@@ -146,17 +146,10 @@ static void print_pin(void *arg, const struct cache_pin *pin)
 
 static int list_pins(struct cli *cli, struct err *err)
 {
-	struct cache_options options = {0};
-	struct node_options node;
 	struct cache *cache;
 	size_t count = 0;
-	int r = cli_node_options(cli, &node, err);
+	int r = cli_cache_open(cli, &cache, err);
 
-	options.dir = node.cache_dir;
-	options.limit_bytes = node.cache_limit_bytes;
-	options.min_free_bytes = node.cache_min_free_bytes;
-	if (r == 0)
-		r = cache_open(&options, &cache, err);
 	if (r < 0)
 		return r;
 	r = cache_pin_list(cache, print_pin, &count, err);
@@ -164,6 +157,13 @@ static int list_pins(struct cli *cli, struct err *err)
 		printf("nothing is pinned in %s\n", cache_dir(cache));
 	cache_close(cache);
 	return r;
+}
+
+static int pin_or_list(struct cli *cli, void *arg, struct err *err)
+{
+	(void)arg;
+	return cli->options.operands.count ? pin(cli, err) :
+					     list_pins(cli, err);
 }
 
 int cmd_pin(int argc, char **argv)
@@ -176,20 +176,8 @@ int cmd_pin(int argc, char **argv)
 			"pins there are. Only the owner of the cache may.",
 		.operands_max = SIZE_MAX,
 	};
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		size_t count = cli.options.operands.count;
-		int r = count ? pin(&cli, cli.options.operands.items, count,
-				    &err) :
-				list_pins(&cli, &err);
-
-		code = CLI_EXIT(r < 0 ? cli_fail("pin", r, &err) : CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, pin_or_list, NULL);
 }
 
 /* ---- unpin */
@@ -245,14 +233,15 @@ static void on_pin(void *arg, const struct cache_pin *pin)
 	unpin->bytes += pin->bytes;
 }
 
-static int unpin(struct cli *cli, const char *const *words, size_t count,
-		 struct err *err)
+static int unpin(struct cli *cli, void *arg, struct err *err)
 {
+	const char *const *words = cli->options.operands.items;
 	char size[FORMAT_MAX];
 	struct cli_target target;
-	int r = cli_target_open(cli, words[0], words + 1, count - 1, &target,
-				err);
+	int r = cli_target_open(cli, words[0], words + 1,
+				cli->options.operands.count - 1, &target, err);
 
+	(void)arg;
 	if (r < 0)
 		return r;
 	struct unpin unpin = {
@@ -287,16 +276,6 @@ int cmd_unpin(int argc, char **argv)
 		.operands_min = 1,
 		.operands_max = SIZE_MAX,
 	};
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		int r = unpin(&cli, cli.options.operands.items,
-			      cli.options.operands.count, &err);
-
-		code = CLI_EXIT(r < 0 ? cli_fail("unpin", r, &err) : CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, unpin, NULL);
 }

@@ -228,9 +228,9 @@ static int prefetch_queued(struct cli *cli, const struct arguments *arguments,
 }
 
 /* Whose cache it is decides who does the work. */
-static int prefetch(struct cli *cli, const struct arguments *arguments,
-		    struct err *err)
+static int prefetch(struct cli *cli, void *arg, struct err *err)
 {
+	const struct arguments *arguments = arg;
 	const char *const *words = cli->options.operands.items;
 	struct cli_target target;
 	int r = cli_target_open(cli, words[0], words + 1,
@@ -260,16 +260,6 @@ int cmd_prefetch(int argc, char **argv)
 		.operands_min = 1,
 		.operands_max = SIZE_MAX,
 	};
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		int r = prefetch(&cli, &arguments, &err);
-
-		code = CLI_EXIT(r < 0 ? cli_fail("prefetch", r, &err) :
-					CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, prefetch, &arguments);
 }

@@ -275,9 +275,11 @@ static void trim_patterns(const struct option_list *patterns)
 	}
 }
 
-static int publish(const struct arguments *arguments, const char *tree,
-		   const char *mirror, const struct mirror_access *access)
+static int publish(const struct mirror_command *command,
+		   const struct options *words)
 {
+	struct arguments *arguments = command->target;
+	const char *tree = words->operands.items[0];
 	struct display display = {
 		.is_terminal = can_redraw(),
 		.next_line_ms = LINE_EVERY_MS,
@@ -285,8 +287,8 @@ static int publish(const struct arguments *arguments, const char *tree,
 	char default_name[LIMIT_DATASET_NAME_BYTES + 1];
 	struct publish_options options = {
 		.tree = tree,
-		.mirror = mirror,
-		.access = access,
+		.mirror = words->operands.items[1],
+		.access = &command->reach->access,
 		.name = arguments->name,
 		.tag = arguments->tag,
 		.excludes = (const char *const *)arguments->excludes.items,
@@ -345,12 +347,6 @@ int cmd_publish(int argc, char **argv)
 		.operands_min = 2,
 		.operands_max = 2,
 	};
-	struct options options;
-	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 :
-		publish(&arguments, options.operands.items[0],
-			options.operands.items[1], &reach.access);
-	options_release(&options);
-	return r;
+	return mirror_command_run(&command, argc, argv, publish);
 }

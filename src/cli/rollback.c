@@ -30,10 +30,11 @@ static const struct option_def rollback_options[] = {
 };
 #undef AT
 
-static int rollback(const struct arguments *arguments,
-		    const struct mirror_access *access,
-		    const char *const *operands)
+static int rollback(const struct mirror_command *command,
+		    const struct options *options)
 {
+	const struct arguments *arguments = command->target;
+	const char *const *operands = options->operands.items;
 	char digest[DIGEST_TEXT_MAX];
 	const struct secret_key *used;
 	struct secret_key key;
@@ -42,9 +43,9 @@ static int rollback(const struct arguments *arguments,
 	int r = load_secret_key(arguments->key, &key, &used, &err);
 
 	if (r == 0)
-		r = publish_rollback(operands[0], access, operands[1],
-				     operands[2], used, arguments->is_forced,
-				     &head, &err);
+		r = publish_rollback(operands[0], &command->reach->access,
+				     operands[1], operands[2], used,
+				     arguments->is_forced, &head, &err);
 	secret_key_wipe(&key);
 	if (r < 0)
 		return cli_fail("rollback", r, &err);
@@ -68,11 +69,6 @@ int cmd_rollback(int argc, char **argv)
 		.operands_min = 3,
 		.operands_max = 3,
 	};
-	struct options options;
-	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	r = r ? r - 1 :
-		rollback(&arguments, &reach.access, options.operands.items);
-	options_release(&options);
-	return r;
+	return mirror_command_run(&command, argc, argv, rollback);
 }

@@ -85,7 +85,7 @@ static bool is_set_here(const struct cli *cli, const char *name)
 	return false;
 }
 
-static const char *cache_dir(struct cli *cli)
+static const char *cache_directory(struct cli *cli)
 {
 	const char *set = cli->settings.cache;
 	char *user = NULL;
@@ -134,7 +134,7 @@ static uint64_t min_free_bytes(const struct cli *cli, uint64_t disk)
 int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 {
 	const struct settings *settings = &cli->settings;
-	const char *dir = cache_dir(cli);
+	const char *dir = cache_directory(cli);
 
 	if (!dir)
 		return err_set(err, ENOMEM, "out of memory");

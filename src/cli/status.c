@@ -373,10 +373,12 @@ static void show_cache(struct status *status)
 	cache_close(cache);
 }
 
-static int print_status(struct status *status, struct err *err)
+static int print_status(struct cli *cli, void *arg, struct err *err)
 {
+	struct status *status = arg;
 	struct node_options node;
 
+	status->cli = cli;
 	if (cli_node_options(status->cli, &node, NULL) == 0)
 		status->cache_dir = node.cache_dir;
 	status->is_first = true;
@@ -397,7 +399,7 @@ static int print_status(struct status *status, struct err *err)
 	show_cache(status);
 	if (status->is_json)
 		printf("}\n");
-	return 0;
+	return status->bad ? CLI_FAILED : CLI_DONE;
 }
 
 int cmd_status(int argc, char **argv)
@@ -412,18 +414,6 @@ int cmd_status(int argc, char **argv)
 		.options = own_options,
 		.target = &status,
 	};
-	struct err err = {0};
-	struct cli cli;
-	int code = cli_begin(&cli, &command, argc, argv);
 
-	if (code == 0) {
-		status.cli = &cli;
-		int r = print_status(&status, &err);
-
-		code = CLI_EXIT(r < 0	   ? cli_fail("status", r, &err) :
-				status.bad ? CLI_FAILED :
-					     CLI_DONE);
-	}
-	cli_end(&cli);
-	return code - 1;
+	return cli_run(&command, argc, argv, print_status, &status);
 }

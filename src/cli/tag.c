@@ -77,6 +77,17 @@ static int set_tag(const struct arguments *arguments,
 	return CLI_DONE;
 }
 
+static int tag(const struct mirror_command *command,
+	       const struct options *options)
+{
+	const struct arguments *arguments = command->target;
+	const struct mirror_access *access = &command->reach->access;
+
+	return arguments->is_delete ?
+		       delete_tag(access, options->operands.items) :
+		       set_tag(arguments, access, options->operands.items);
+}
+
 int cmd_tag(int argc, char **argv)
 {
 	struct arguments arguments = {0};
@@ -92,15 +103,6 @@ int cmd_tag(int argc, char **argv)
 		.operands_min = 3,
 		.operands_max = 3,
 	};
-	struct options options;
-	int r = mirror_command_begin(&options, &command, argc, argv);
 
-	if (r)
-		r = r - 1;
-	else if (arguments.is_delete)
-		r = delete_tag(&reach.access, options.operands.items);
-	else
-		r = set_tag(&arguments, &reach.access, options.operands.items);
-	options_release(&options);
-	return r;
+	return mirror_command_run(&command, argc, argv, tag);
 }

@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "cache/cache.h"
+#include "cli/faults.h"
 #include "cli/mirror-command.h"
 #include "cli/option-rows.h"
 #include "cli/select.h"
@@ -26,11 +27,6 @@
 
 #define REDRAW_EVERY_MS 200u
 #define LINE_EVERY_MS 30000u /* where no line can be redrawn */
-#define LISTED_MAX 10000u    /* faults; the rest is counted */
-
-struct fault {
-	char *path, *text;
-};
 
 struct verify {
 	/* options */
@@ -40,7 +36,7 @@ struct verify {
 	bool is_terminal;
 	uint64_t start_ms, next_ms;
 	struct progress_rate rate;
-	VEC(struct fault) faults;
+	struct faults faults;
 };
 
 #define AT(member) offsetof(struct verify, member)
@@ -56,14 +52,8 @@ static const struct option_def own_options[] = {
 static void add_fault(void *arg, const char *path, const char *text)
 {
 	struct verify *verify = arg;
-	struct fault *fault = NULL;
 
-	if (verify->faults.count < LISTED_MAX)
-		fault = vec_push(&verify->faults);
-	if (!fault)
-		return;
-	fault->path = strdup(path);
-	fault->text = strdup(text);
+	faults_add(&verify->faults, path, text);
 }
 
 static void show(void *arg, uint64_t bytes, uint64_t total)
@@ -90,8 +80,8 @@ static void show(void *arg, uint64_t bytes, uint64_t total)
 		 format_size(bytes, done), format_size(total, all),
 		 format_size((uint64_t)(verify->rate.bytes_per_ms * 1000),
 			     rate),
-		 left, left[0] ? " left" : "", verify->faults.count,
-		 plural(verify->faults.count));
+		 left, left[0] ? " left" : "", verify->faults.items.count,
+		 plural(verify->faults.items.count));
 	if (verify->is_terminal)
 		redraw(line);
 	else
@@ -117,12 +107,7 @@ static void print_text(const struct verify *verify,
 		       format_size(result->bad_bytes, bad));
 	else
 		printf("clean\n");
-	for (size_t i = 0; i < verify->faults.count; i++)
-		printf("  %s: %s\n", verify->faults.items[i].path ?: "",
-		       verify->faults.items[i].text ?: "");
-	if (faults > verify->faults.count)
-		printf("  and %" PRIu64 " more\n",
-		       faults - verify->faults.count);
+	faults_print(&verify->faults, faults);
 	printf("  %" PRIu64 " blob%s, %" PRIu64 " unit%s (%" PRIu64
 	       " against digests), %" PRIu64 " object%s, %s read\n",
 	       result->blobs, plural(result->blobs), result->units,
@@ -146,18 +131,11 @@ static void print_json(const struct verify *verify,
 	       result->bytes);
 	printf(", \"bad_units\": %" PRIu64 ", \"bad_bytes\": %" PRIu64
 	       ", \"bad_objects\": %" PRIu64 ", \"lost_files\": %" PRIu64
-	       ", \"leftovers\": %" PRIu64 ", \"leftover_bytes\": %" PRIu64
-	       ", \"faults\": [",
+	       ", \"leftovers\": %" PRIu64 ", \"leftover_bytes\": %" PRIu64 ", ",
 	       result->bad_units, result->bad_bytes, result->bad_objects,
 	       result->lost_files, result->leftovers, result->leftover_bytes);
-	for (size_t i = 0; i < verify->faults.count; i++) {
-		printf("%s\n  {", i ? "," : "");
-		print_json_member("path", verify->faults.items[i].path ?: "");
-		printf(", ");
-		print_json_member("fault", verify->faults.items[i].text ?: "");
-		printf("}");
-	}
-	printf("%s]}\n", verify->faults.count ? "\n" : "");
+	faults_print_json(&verify->faults);
+	printf("}\n");
 }
 
 static int verify_cache(struct verify *verify, struct cache *cache,
@@ -190,16 +168,9 @@ static int verify_cache(struct verify *verify, struct cache *cache,
 static int verify_all(struct cli *cli, struct verify *verify,
 		      struct cache_verify_result *ret, struct err *err)
 {
-	struct cache_options options = {0};
-	struct node_options node;
 	struct cache *cache;
-	int r = cli_node_options(cli, &node, err);
+	int r = cli_cache_open(cli, &cache, err);
 
-	options.dir = node.cache_dir;
-	options.limit_bytes = node.cache_limit_bytes;
-	options.min_free_bytes = node.cache_min_free_bytes;
-	if (r == 0)
-		r = cache_open(&options, &cache, err);
 	if (r < 0)
 		return r;
 	r = verify_cache(verify, cache, NULL, 0, ret, err);
@@ -232,15 +203,6 @@ static int verify_target(struct cli *cli, struct verify *verify,
 	}
 	cli_target_close(&target);
 	return r;
-}
-
-static void verify_release(struct verify *verify)
-{
-	for (size_t i = 0; i < verify->faults.count; i++) {
-		free(verify->faults.items[i].path);
-		free(verify->faults.items[i].text);
-	}
-	vec_release(&verify->faults);
 }
 
 static int verify_and_print(struct cli *cli, struct verify *verify)
@@ -285,7 +247,7 @@ int cmd_verify(int argc, char **argv)
 		code = CLI_EXIT(verify_and_print(&cli, &verify));
 	else if (code == CLI_EXIT(CLI_FAILED)) /* here it means repaired */
 		code = CLI_EXIT(VERIFY_FAILED);
-	verify_release(&verify);
+	faults_release(&verify.faults);
 	cli_end(&cli);
 	return code - 1;
 }
