@@ -20,6 +20,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/options.c \
 	%D%/base/options.h \
 	%D%/base/pattern.c \
+	%D%/base/question.c \
+	%D%/base/question.h \
 	%D%/base/text.c \
 	%D%/base/text.h \
 	%D%/base/thread.c \

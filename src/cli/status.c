@@ -3,7 +3,8 @@
  * larder status: the mounts of this machine, their caches and the datasets in
  * them. It asks the mounts (bounded), not the mirrors nor the configuration, so
  * it answers at once whatever is dead, and whoever mounted it from whatever
- * file. A cache that nothing mounts is looked at itself, by its owner.
+ * file. A cache that nothing mounts is looked at itself, by its owner, and not
+ * for ever either.
  */
 #include <config.h>
 
@@ -16,6 +17,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/io.h"
+#include "base/question.h"
 #include "base/text.h"
 #include "cache/cache.h"
 #include "cli/cli.h"
@@ -26,6 +29,8 @@
 /* Narrower terminals get fewer columns. */
 #define COLUMNS_WANTED 80
 #define SNAPSHOT_DIGITS 12
+/* Longer than all that opening a cache waits for by itself. */
+#define CACHE_LOOK_MS 6000u
 
 struct shown {
 	char *name;
@@ -329,14 +334,13 @@ static void on_mount(void *arg, const struct mount_entry *entry)
 /* ---- a cache without a mount */
 
 /* NULL: there is none, or it is not ours to open. Nothing is made. */
-static struct cache *open_unmounted(struct status *status)
+static struct cache *open_unmounted(const struct status *status)
 {
 	_cleanup_free_ char *path = NULL;
 	struct node_options node;
 	struct cache *cache;
 
-	if (status->has_cache || !status->cache_dir ||
-	    asprintf(&path, "%s/larder-cache", status->cache_dir) < 0 ||
+	if (asprintf(&path, "%s/larder-cache", status->cache_dir) < 0 ||
 	    access(path, R_OK | W_OK) < 0 ||
 	    cli_node_options(status->cli, &node, NULL) < 0)
 		return NULL;
@@ -348,29 +352,61 @@ static struct cache *open_unmounted(struct status *status)
 	return cache_open(&options, &cache, NULL) < 0 ? NULL : cache;
 }
 
-static void show_cache(struct status *status)
+/* In a child. The cache is not closed: that is left to its end. */
+static void ask_cache(const void *arg, int to_parent)
 {
+	const struct status *status = arg;
 	struct cache *cache = open_unmounted(status);
+	static char figures[MOUNT_FIGURES_BYTES];
 	struct buf text;
 
 	if (!cache)
 		return;
-	buf_init(&text, MOUNT_FIGURES_BYTES);
-	if (cache_figures_text(cache, cache_pinned_bytes(cache), &text) == 0 &&
-	    buf_append(&text, "", 1) == 0) {
-		const char *figures = (const char *)text.data;
+	buf_init(&text, sizeof(figures) - 1);
+	if (cache_figures_text(cache, cache_pinned_bytes(cache), &text) < 0)
+		return;
+	memcpy(figures, text.data, text.len);
+	(void)write_full(to_parent, figures, sizeof(figures));
+}
 
-		if (status->is_json) {
-			figures_print_cache(figures);
-		} else {
-			printf("%s", cache_dir(cache));
-			print_cache(figures);
-			putchar('\n');
-			print_worries(figures);
-		}
+static void print_silent_cache(struct status *status)
+{
+	status->bad++;
+	if (status->is_json) {
+		printf(",\n     \"cache\": {\"state\": \"silent\", \"dir\": ");
+		cli_print_json(status->cache_dir, strlen(status->cache_dir));
+		putchar('}');
+		return;
 	}
-	buf_release(&text);
-	cache_close(cache);
+	cli_print_name(status->cache_dir, strlen(status->cache_dir));
+	printf("  silent\n  reason: the cache's disk does not answer\n"
+	       "  action: see the kernel's log; larder mount -o cache=DIR takes another\n");
+}
+
+static void show_cache(struct status *status)
+{
+	struct question question;
+	size_t len;
+
+	if (status->has_cache || !status->cache_dir ||
+	    question_begin(&question, ask_cache, status, CACHE_LOOK_MS) < 0)
+		return;
+	int r = question_read(&question, status->figures,
+			      sizeof(status->figures));
+	question_end(&question, r);
+	if (r == -ETIMEDOUT) {
+		print_silent_cache(status);
+	} else if (r == 1 && status->is_json) {
+		figures_print_cache(status->figures);
+	} else if (r == 1) {
+		const char *dir = mount_figure(status->figures, "cache", &len);
+
+		if (dir)
+			cli_print_name(dir, len);
+		print_cache(status->figures);
+		putchar('\n');
+		print_worries(status->figures);
+	}
 }
 
 static int print_status(struct cli *cli, void *arg, struct err *err)

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at a mount that may never answer. A thread stuck in the kernel cannot
- * be given up and keeps its process from ending, so the question is put by a
- * short-lived child that is killed and left to init when time is over.
+ * Looks at a mount that may never answer, each by a child (base/question.h).
  */
 #include <config.h>
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/question.h"
 #include "base/text.h"
 #include "mount/internal.h"
 
@@ -32,77 +27,13 @@
 #define FIGURES_MS 1000u
 #define FIGURES_POLL_MS 20u
 
-/* Writes what it learns, until its end or until it is killed. */
-typedef void ask_fn(const char *path, int to_parent);
-
-struct question {
-	pid_t child;
-	int from_child;
-	uint64_t end_ms;
-};
-
 struct told {
 	char name[NAME_BYTES];
 	struct mount_dataset_state state;
 };
 
-static int question_begin(struct question *question, ask_fn *ask,
-			  const char *path, uint32_t limit_ms)
-{
-	int pipe_fds[2];
-
-	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return -errno;
-	fflush(NULL); /* what the caller buffered must not come out twice */
-	pid_t child = fork();
-	if (child == 0) {
-		close(pipe_fds[0]);
-		ask(path, pipe_fds[1]);
-		_exit(0);
-	}
-	close(pipe_fds[1]);
-	if (child < 0) {
-		close(pipe_fds[0]);
-		return -EAGAIN;
-	}
-	*question = (struct question){.child = child,
-				      .from_child = pipe_fds[0],
-				      .end_ms = now_ms() + limit_ms};
-	return 0;
-}
-
-/* Exactly so many bytes: 1, 0 at the end, -ETIMEDOUT. */
-static int question_read(struct question *question, void *ret, size_t size)
-{
-	struct pollfd wait = {.fd = question->from_child, .events = POLLIN};
-
-	for (size_t done = 0; done < size;) {
-		uint64_t now = now_ms(), end = question->end_ms;
-		int n = poll(&wait, 1, now < end ? (int)(end - now) : 0);
-
-		if (n == 0)
-			return -ETIMEDOUT;
-		if (n < 0)
-			continue;
-		ssize_t got = read(question->from_child, (char *)ret + done,
-				   size - done);
-		if (got <= 0)
-			return 0;
-		done += (size_t)got;
-	}
-	return 1;
-}
-
-static void question_end(struct question *question, bool is_stuck)
-{
-	close(question->from_child);
-	if (is_stuck) /* in the kernel perhaps: not waited for */
-		kill(question->child, SIGKILL);
-	waitpid(question->child, NULL, is_stuck ? WNOHANG : 0);
-}
-
 /* One number: 0 and the number, -ETIMEDOUT or another negative errno. */
-static int ask_bounded(ask_fn *ask, const char *path, uint32_t limit_ms,
+static int ask_bounded(question_fn *ask, const char *path, uint32_t limit_ms,
 		       int64_t *ret)
 {
 	struct question question;
@@ -111,7 +42,7 @@ static int ask_bounded(ask_fn *ask, const char *path, uint32_t limit_ms,
 	if (r < 0)
 		return r;
 	r = question_read(&question, ret, sizeof(*ret));
-	question_end(&question, r < 0);
+	question_end(&question, r);
 	return r < 0 ? r : r == 0 ? -EIO : 0;
 }
 
@@ -120,14 +51,14 @@ static void tell_number(int to_parent, int64_t number)
 	(void)write_full(to_parent, &number, sizeof(number));
 }
 
-static void ask_statfs(const char *path, int to_parent)
+static void ask_statfs(const void *path, int to_parent)
 {
 	struct statfs statfs_buf;
 
 	tell_number(to_parent, statfs(path, &statfs_buf) < 0 ? -errno : 0);
 }
 
-static void ask_pid(const char *path, int to_parent)
+static void ask_pid(const void *path, int to_parent)
 {
 	char text[24];
 	uint64_t pid;
@@ -217,7 +148,7 @@ static void tell_datasets(char *path, size_t root_len, uint64_t end_ms,
 		closedir(dir);
 }
 
-static void ask_datasets(const char *path, int to_parent)
+static void ask_datasets(const void *path, int to_parent)
 {
 	static char figures[MOUNT_FIGURES_BYTES];
 	char at[PATH_MAX];
@@ -226,7 +157,8 @@ static void ask_datasets(const char *path, int to_parent)
 
 	get_figures(path, end_ms, figures, sizeof(figures));
 	(void)write_full(to_parent, figures, sizeof(figures));
-	if ((size_t)snprintf(at, sizeof(at), "%s", path) < sizeof(at))
+	if ((size_t)snprintf(at, sizeof(at), "%s", (const char *)path) <
+	    sizeof(at))
 		tell_datasets(at, strlen(at), end_ms, to_parent);
 }
 
@@ -237,7 +169,7 @@ struct place_head {
 	uint64_t path_len, root_len, options_len;
 };
 
-static void ask_options(const char *path, int to_parent)
+static void ask_options(const void *path, int to_parent)
 {
 	static char resolved[PATH_MAX], options[65536];
 	struct place_head head = {0};
@@ -298,7 +230,7 @@ int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root)
 	if (r < 0)
 		return r;
 	r = read_place(&question, ret, ret_len, ret_root);
-	question_end(&question, r == -ETIMEDOUT);
+	question_end(&question, r);
 	return r;
 }
 
@@ -340,6 +272,6 @@ int mount_datasets(const char *mountpoint,
 		ret_figures[0] = '\0';
 	while (r > 0 && (r = question_read(&question, &told, sizeof(told))) > 0)
 		each(arg, told.name, &told.state);
-	question_end(&question, r < 0);
+	question_end(&question, r);
 	return r;
 }
