@@ -284,6 +284,48 @@ static void test_demand_overtakes(void **state)
 	}
 }
 
+/* Through one connection, queued in the opposite order while it is taken:
+ * the server sees readers first, then readahead, then prefetch. */
+static void test_order_at_the_server(void **state)
+{
+	static const struct fetcher_options options = {
+		.max_connections = 1,
+		.proxy = "",
+	};
+	static struct waiting hold, queued[9];
+	const char *at;
+	char *log, range[64];
+
+	(void)state;
+	reopen(&options);
+	origin_server_control(&server, "add=silent&path=/large");
+	prepare_range(&hold, "large", 0, 100);
+	start(&hold);
+	for (unsigned i = 0; i < 9; i++) {
+		prepare_range(&queued[i], "five", i * 1000, 100);
+		queued[i].request.priority =
+			(enum fetch_priority)(FETCH_PREFETCH - i / 3);
+		start(&queued[i]);
+	}
+	fetch_cancel(fetcher, &hold.request);
+	wait_for(&hold);
+	free(hold.request.body);
+	for (unsigned i = 0; i < 9; i++) {
+		wait_for(&queued[i]);
+		assert_stamps(&queued[i], i * 1000, 100);
+	}
+	at = log = origin_server_log(&server);
+	for (unsigned i = 0; i < 9; i++) {
+		unsigned n = (2 - i / 3) * 3 + i % 3;
+
+		snprintf(range, sizeof(range), "\"range\":\"bytes=%u-%u\"",
+			 n * 1000, n * 1000 + 99);
+		at = strstr(at, range);
+		assert_non_null(at);
+	}
+	free(log);
+}
+
 static void test_cancel(void **state)
 {
 	static struct waiting waiting[100];
@@ -381,6 +423,7 @@ int main(void)
 		TEST(test_redirects),
 		TEST(test_proxy),
 		TEST(test_demand_overtakes),
+		TEST(test_order_at_the_server),
 		TEST(test_cancel),
 		TEST(test_close_while_busy),
 		TEST(test_requests_from_done),
