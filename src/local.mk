@@ -141,6 +141,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/object.c \
 	%D%/dataset/object.h \
 	%D%/dataset/objects.c \
+	%D%/dataset/origin-words.c \
 	%D%/dataset/objects.h \
 	%D%/dataset/places.c \
 	%D%/dataset/pool.c \

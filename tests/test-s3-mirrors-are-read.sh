@@ -57,6 +57,13 @@ unset AWS_ENDPOINT_URL
 reads cache4 -c sections.conf images:first
 grep -q ' 206 other-id ' "$s3_log" || fail "the profile was not used"
 
+# A directory of a mount knows where the mount asks.
+mount_dataset "$source" mnt cache="$T/cache5",s3-endpoint="$s3_endpoint",s3-credentials="$T/keys",s3-profile=work
+larder pin mnt > said || fail "pin by directory: $(cat said)"
+larder unpin mnt > said || fail "unpin by directory: $(cat said)"
+larder evict mnt > said || fail "evict by directory: $(cat said)"
+umount_dataset mnt
+
 # Without keys.
 reads cache5 --s3-credentials=none --s3-endpoint="$s3_endpoint/" \
 	s3://open-to-all#images/set-1.a:first

@@ -8,8 +8,8 @@ _larder_commands() {
 
 _larder_options() {
 	larder "$1" --help 2> /dev/null |
-		grep -oE '^  (-[a-zA-Z],|   ) --[a-z][a-z_-]*=?' |
-		grep -oE -- '--[a-z_-]*=?'
+		grep -oE '^  (-[a-zA-Z],|   ) --[a-z][a-z0-9_-]*=?' |
+		grep -oE -- '--[a-z0-9_-]*=?'
 }
 
 # Datasets of the configuration.

@@ -8,7 +8,7 @@ end
 function __larder_options
 	set -l words (commandline -opc)
 	test (count $words) -ge 2; or return
-	larder $words[2] --help 2>/dev/null | string match -rg '^  (?:-[a-zA-Z],|   ) (--[a-z][a-z_-]*=?)'
+	larder $words[2] --help 2>/dev/null | string match -rg '^  (?:-[a-zA-Z],|   ) (--[a-z][a-z0-9_-]*=?)'
 end
 
 complete -c larder -n 'test (count (commandline -opc)) -eq 1' -f -a '(__larder_commands) help'

@@ -74,6 +74,7 @@ struct settings {
 	bool insecure;
 	int expired; /* 0 serve, 1 refuse */
 	uint64_t timeout_ms, refresh_ms, buffer_bytes;
+	uint64_t connections, total_connections;
 	char *token_file;
 	struct option_list allow, deny;
 	struct cli_network network;

@@ -18,9 +18,11 @@
 
 static bool is_of_node(const char *name)
 {
-	static const char *const names[] = {"cache",	"size", "min-free",
-					    "proxy",	"ca",	"cert",
-					    "cert-key", NULL};
+	static const char *const names[] = {
+		"cache",    "size",	   "min-free",
+		"proxy",    "ca",	   "cert",
+		"cert-key", "connections", "total-connections",
+		NULL};
 
 	for (size_t i = 0; names[i]; i++)
 		if (strcmp(names[i], name) == 0)

@@ -157,6 +157,8 @@ int cli_node_options(struct cli *cli, struct node_options *ret, struct err *err)
 		.refresh_ms = settings->refresh_ms > UINT32_MAX ?
 				      UINT32_MAX :
 				      (uint32_t)settings->refresh_ms,
+		.connections = (uint32_t)settings->connections,
+		.total_connections = (uint32_t)settings->total_connections,
 		.proxy = settings->network.proxy,
 		.ca_file = ca,
 		.cert_file = cert,

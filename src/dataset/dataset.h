@@ -63,6 +63,8 @@ struct node_options {
 				  memory */
 	uint32_t timeout_ms;   /* 0: 30,000; a reader's budget */
 	uint32_t refresh_ms;   /* 0: 60,000; how often heads are looked at */
+	/* requests at a time to one server, and to all; 0: 16 and 64 */
+	uint32_t connections, total_connections;
 	const char *proxy, *ca_file, *cert_file, *cert_key_file;
 };
 int node_open(const struct node_options *options, struct node **ret,
@@ -107,6 +109,10 @@ struct hub_options {
 	bool is_offline;	/* ask nothing */
 	bool is_followed; /* look again every refresh_ms, else never */
 };
+struct buf;
+/* The options of its mirrors in buckets: NAME=VALUE, each with a NUL. */
+int dataset_origin_words(const struct dataset_options *options,
+			 struct buf *ret);
 /* Makes no request: a dataset is opened at its first use. Fails only for
  * options that can never work (no mirror, bad name, unreadable key). */
 int dataset_add(struct node *node, const struct dataset_options *options,

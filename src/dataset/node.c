@@ -197,6 +197,8 @@ static int start_threads(struct node *node, const struct node_options *options,
 	const struct fetcher_options fetcher_options = {
 		.connect_timeout_ms = part_of(node->timeout_ms, 6, 5000),
 		.silence_timeout_ms = part_of(node->timeout_ms, 3, 10000),
+		.max_connections = options->connections,
+		.max_all_connections = options->total_connections,
 		.proxy = options->proxy,
 		.ca_file = options->ca_file,
 		.cert_file = options->cert_file,

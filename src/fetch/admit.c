@@ -10,9 +10,7 @@
 #include "fetch/internal.h"
 #include "fetch/spool.h"
 
-/* Over HTTP, of all origins. Each may always have a few: servers that hang
- * must not hold up those that do not. */
-#define ALL_CONNECTIONS_MAX 64
+/* Of each origin, whatever the others have. */
 #define OWN_CONNECTIONS 2
 
 /* How many of so many slots requests of this priority may fill. */
@@ -28,11 +26,12 @@ static unsigned slots(unsigned limit, enum fetch_priority priority)
 }
 
 static bool has_room(const struct origin *origin, unsigned limit,
-		     unsigned all_running, enum fetch_priority priority)
+		     unsigned all_running, unsigned all_limit,
+		     enum fetch_priority priority)
 {
 	if (origin->running >= slots(limit, priority))
 		return false;
-	return all_running < slots(ALL_CONNECTIONS_MAX, priority) ||
+	return all_running < slots(all_limit, priority) ||
 	       origin->running < OWN_CONNECTIONS;
 }
 
@@ -100,13 +99,13 @@ static struct job *pick(struct origin *origin, struct list *queue,
 }
 
 struct job *origin_admit(struct origin *origin, unsigned limit,
-			 unsigned all_running)
+			 unsigned all_running, unsigned all_limit)
 {
 	uint64_t now = now_ms();
 
 	for (int i = 0; i < FETCH_PRIORITIES; i++) {
 		struct list *queue = &origin->queues[i];
-		bool has_slot = has_room(origin, limit, all_running,
+		bool has_slot = has_room(origin, limit, all_running, all_limit,
 					 (enum fetch_priority)i);
 		struct job *job = pick(origin, queue, has_slot, now);
 

@@ -20,6 +20,7 @@
 #define CONNECT_TIMEOUT_MS 5000
 #define SILENCE_TIMEOUT_MS 10000
 #define MAX_CONNECTIONS 16
+#define MAX_ALL_CONNECTIONS 64
 
 /* ---- fetchers */
 
@@ -51,6 +52,9 @@ static struct fetcher *fetcher_new(const struct fetcher_options *options)
 	fetcher->max_connections = options->max_connections ?
 					   options->max_connections :
 					   MAX_CONNECTIONS;
+	fetcher->max_all_connections = options->max_all_connections ?
+					       options->max_all_connections :
+					       MAX_ALL_CONNECTIONS;
 	fetcher->references = 1;
 	fetcher->next_look_ms = UINT64_MAX;
 	list_init(&fetcher->origins);

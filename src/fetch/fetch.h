@@ -21,9 +21,11 @@ struct fetcher_options {
 	uint32_t connect_timeout_ms;
 	/* No byte for so long, or under 1 KiB/s meanwhile: given up; 0: 10,000. */
 	uint32_t silence_timeout_ms;
-	/* Per origin, besides 64 of all; 0: 16. Readahead may use 7/8 of them
-	 * and prefetch 1/2, so that a demand finds one. */
-	uint32_t max_connections;
+	/* Requests at a time over HTTP: of one origin, 0: 16; of all, 0: 64,
+	 * though two of each may always run: servers that hang must not hold
+	 * up those that do not. Readahead may use 7/8 of them and prefetch
+	 * 1/2, so that a demand finds one. */
+	uint32_t max_connections, max_all_connections;
 	const char *proxy;   /* NULL: environment; "": none */
 	const char *ca_file; /* NULL: the system's */
 	/* The client's certificate, in PEM, and its key if that is in another

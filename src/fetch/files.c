@@ -89,7 +89,7 @@ static struct job *next_job(struct fetcher *fetcher)
 			if (!origin->url.is_local ||
 			    list_is_empty(&origin->queues[priority]))
 				continue;
-			best = origin_admit(origin, FILES_PER_ORIGIN, 0);
+			best = origin_admit(origin, FILES_PER_ORIGIN, 0, 1);
 			if (best)
 				return best;
 		}

@@ -141,7 +141,7 @@ struct origin {
 struct fetcher {
 	/* Constant. */
 	uint32_t connect_timeout_ms, silence_timeout_ms;
-	unsigned max_connections;
+	unsigned max_connections, max_all_connections;
 	struct proxies proxies;
 	char *ca_file, *cert_file, *cert_key_file, *spool_dir;
 	CURLM *multi; /* the transfer thread's, but for wake-ups */
@@ -197,10 +197,11 @@ uint8_t *body_new(size_t len);
 const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX]);
 
 /* admit.c */
-/* The next job of an origin that may run now, made RUNNING, or NULL;
- * all_running counts those of all origins. Under the lock. */
+/* The next job of an origin that may run now, made RUNNING, or NULL: limit
+ * counts those of this origin, all_running and all_limit those of all. Under
+ * the lock. */
 struct job *origin_admit(struct origin *origin, unsigned limit,
-			 unsigned all_running);
+			 unsigned all_running, unsigned all_limit);
 /* A server that was asked for ranges and sent some in a row is trusted to do
  * so; until then one request at a time, or up to TRIAL_MS, finds out. */
 #define RANGES_TRUSTED 4

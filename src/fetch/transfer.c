@@ -16,7 +16,6 @@
 
 /* Easy handles kept for the next requests. */
 #define IDLE_EXCHANGES_MAX 32
-#define CONNECTIONS_KEPT 64L
 #define POLL_MAX_MS 60000
 
 /* ---- exchanges */
@@ -139,7 +138,8 @@ static struct job *admit(struct fetcher *fetcher)
 
 		if (!origin->url.is_local)
 			job = origin_admit(origin, fetcher->max_connections,
-					   running);
+					   running,
+					   fetcher->max_all_connections);
 	}
 	/* Next time the others come first. */
 	if (job) {
@@ -231,7 +231,7 @@ int transfers_open(struct fetcher *fetcher, struct err *err)
 	curl_multi_setopt(fetcher->multi, CURLMOPT_PIPELINING,
 			  (long)CURLPIPE_MULTIPLEX);
 	curl_multi_setopt(fetcher->multi, CURLMOPT_MAXCONNECTS,
-			  CONNECTIONS_KEPT);
+			  (long)fetcher->max_all_connections);
 	return 0;
 }
 

@@ -54,6 +54,11 @@ static int put_node(struct buf *buf, const struct node_options *node)
 		r = put(buf, "cert", node->cert_file);
 	if (r == 0)
 		r = put(buf, "cert-key", node->cert_key_file);
+	if (r == 0)
+		r = put_number(buf, "connections", node->connections);
+	if (r == 0)
+		r = put_number(buf, "total-connections",
+			       node->total_connections);
 	return r;
 }
 
@@ -71,6 +76,8 @@ static int put_dataset(struct buf *buf, const struct dataset_options *dataset)
 		r = put(buf, "key", dataset->key_files[i]);
 	if (r == 0 && dataset->insecure)
 		r = put(buf, "insecure", "yes");
+	if (r == 0)
+		r = dataset_origin_words(dataset, buf);
 	if (r == 0 && dataset->hub)
 		r = put(buf, "source", dataset->hub->source);
 	if (r == 0 && dataset->hub)

@@ -121,18 +121,34 @@ void origin_server_control(const struct origin_server *server,
 	close(fd);
 }
 
-char *origin_server_log(const struct origin_server *server)
+static char *read_log(const struct origin_server *server, char path[96])
 {
-	char path[96];
 	struct buf text;
 
-	origin_server_control(server, "sync");
-	snprintf(path, sizeof(path), "%s/log", server->dir);
+	snprintf(path, 96, "%s/log", server->dir);
 	buf_init(&text, 64 << 20);
 	assert(file_read(AT_FDCWD, path, &text) == 0);
 	assert(buf_append(&text, "", 1) == 0);
-	assert(truncate(path, 0) == 0);
 	return (char *)buf_steal(&text, NULL);
+}
+
+char *origin_server_log(const struct origin_server *server)
+{
+	char path[96], *text;
+
+	origin_server_control(server, "sync");
+	text = read_log(server, path);
+	assert(truncate(path, 0) == 0);
+	return text;
+}
+
+size_t origin_server_asked(const struct origin_server *server)
+{
+	char path[96], *text = read_log(server, path);
+	size_t count = log_count(text, "\n");
+
+	free(text);
+	return count;
 }
 
 size_t log_count(const char *log, const char *text)

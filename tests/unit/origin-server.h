@@ -24,6 +24,8 @@ void origin_server_control(const struct origin_server *server,
 			   const char *query);
 /* What httpd has logged so far, for the caller to free; and then forget it. */
 char *origin_server_log(const struct origin_server *server);
+/* How many requests it holds so far, which stay there; hung ones too. */
+size_t origin_server_asked(const struct origin_server *server);
 size_t log_count(const char *log, const char *text);
 uint64_t log_bytes(const char *log); /* sum of "bytes" */
 

@@ -326,6 +326,68 @@ static void test_order_at_the_server(void **state)
 	free(log);
 }
 
+static void expect_asked(const struct origin_server *asked, size_t count)
+{
+	uint64_t until = now_ms() + GRACE_MS;
+
+	while (origin_server_asked(asked) < count && now_ms() < until)
+		usleep(10000);
+	assert_int_equal(origin_server_asked(asked), count);
+}
+
+/* Three of a server and five of all, but two of each in any case. */
+static void test_connections_are_limited(void **state)
+{
+	static const struct fetcher_options options = {
+		.max_connections = 3,
+		.max_all_connections = 5,
+		.silence_timeout_ms = 60000,
+		.proxy = "",
+	};
+	static struct waiting waiting[3][6];
+	struct origin_server servers[2];
+	struct origin *origins[3];
+
+	(void)state;
+	reopen(&options);
+	origins[0] = origin;
+	free(origin_server_log(&server));
+	origin_server_control(&server, "add=silent");
+	for (int i = 0; i < 2; i++) {
+		assert_true(origin_server_start(&servers[i]));
+		origin_server_control(&servers[i], "add=silent");
+		assert_int_equal(origin_open(fetcher, servers[i].url,
+					     &origins[i + 1], NULL),
+				 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j < 6; j++) {
+			prepare(&waiting[i][j], "five");
+			waiting[i][j].request.origin = origins[i];
+			start(&waiting[i][j]);
+		}
+		expect_asked(i ? &servers[i - 1] : &server, i ? 2 : 3);
+	}
+	/* The thread that starts them has had its turn. */
+	fetch_cancel(fetcher, &waiting[2][5].request);
+	wait_for(&waiting[2][5]);
+	usleep(50000);
+	for (int i = 0; i < 3; i++)
+		expect_asked(i ? &servers[i - 1] : &server, i ? 2 : 3);
+	for (int i = 0; i < 3; i++)
+		for (int j = 0; j < 6; j++)
+			fetch_cancel(fetcher, &waiting[i][j].request);
+	for (int i = 0; i < 3; i++)
+		for (int j = 0; j < 6; j++) {
+			wait_for(&waiting[i][j]);
+			free(waiting[i][j].request.body);
+		}
+	for (int i = 0; i < 2; i++) {
+		origin_close(origins[i + 1]);
+		origin_server_stop(&servers[i]);
+	}
+}
+
 static void test_cancel(void **state)
 {
 	static struct waiting waiting[100];
@@ -424,6 +486,7 @@ int main(void)
 		TEST(test_proxy),
 		TEST(test_demand_overtakes),
 		TEST(test_order_at_the_server),
+		TEST(test_connections_are_limited),
 		TEST(test_cancel),
 		TEST(test_close_while_busy),
 		TEST(test_requests_from_done),
