@@ -92,6 +92,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/ls.c \
 	%D%/cli/mirror-command.c \
 	%D%/cli/mirror-command.h \
+	%D%/cli/mount-helper.c \
+	%D%/cli/mount-request.c \
+	%D%/cli/mount-request.h \
 	%D%/cli/mount.c \
 	%D%/cli/option-rows.h \
 	%D%/cli/pin.c \
