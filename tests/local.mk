@@ -144,6 +144,7 @@ dist_check_SCRIPTS += \
 	%D%/test-heads-are-judged.sh \
 	%D%/test-hub-faults-are-never-read.sh \
 	%D%/test-hub-files-are-pinned.sh \
+	%D%/test-hub-large-files-are-verified.sh \
 	%D%/test-hub-limits-are-respected.sh \
 	%D%/test-hub-listings-are-whole.sh \
 	%D%/test-hub-locations-expire.sh \

@@ -135,6 +135,8 @@ int cache_chunk_get(struct cache *cache, const struct digest *chunk,
  * segments. Costs an open; no data is read.
  */
 int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd);
+/* Its bytes are known to be right as a whole: it is marked, segments or not. */
+bool cache_blob_is_proven(struct cache_blob *blob);
 
 /*
  * The blob's id is the digest of all its bytes, of which nothing but that is

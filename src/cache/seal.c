@@ -28,6 +28,12 @@ static bool can_be_sealed(const struct cache_blob *blob)
 	       !atomic_load(&blob->is_stale) && !atomic_load(&blob->is_cut);
 }
 
+bool seal_is_wanted(const struct cache_blob *blob)
+{
+	return !blob->is_unnamed && (blob->segment_bytes == 0 ||
+				     atomic_load(&blob->seal.is_by_content));
+}
+
 static int64_t nanoseconds(const struct timespec *time)
 {
 	return (int64_t)((uint64_t)time->tv_sec * 1000000000u +
@@ -78,7 +84,7 @@ void seal_set(struct cache_blob *blob, const struct file_mark *mark)
 {
 	struct seal *seal = &blob->seal;
 
-	if (atomic_load(&seal->is_sealed))
+	if (blob->segment_bytes > 0 || atomic_load(&seal->is_sealed))
 		return;
 	atomic_store(&seal->device, mark->device);
 	atomic_store(&seal->inode, mark->inode);
@@ -120,12 +126,13 @@ void seal_load(struct cache_blob *blob, const struct blob_row *row)
 	/* Also for those who know the blob from the index only. */
 	if (row->is_by_content)
 		cache_blob_expect(blob);
-	if (!can_be_sealed(blob) || row->present_units != row->unit_count)
+	if (row->present_units != row->unit_count)
 		return;
-	if (!row->has_mark) {
+	if (!row->has_mark && !atomic_load(&blob->is_stale) &&
+	    !atomic_load(&blob->is_cut))
 		sealer_add(blob);
+	if (!row->has_mark || !can_be_sealed(blob))
 		return;
-	}
 	seal_set(blob, &row->mark);
 	if (fstat(fd, &st) < 0 || !seal_agrees(blob, &st))
 		seal_void(blob);
@@ -156,6 +163,23 @@ static bool is_readable(const struct cache_blob *blob, int fd)
 	uint8_t byte;
 
 	return blob->blob_bytes == 0 || pread_full(fd, &byte, 1, 0) == 1;
+}
+
+bool cache_blob_is_proven(struct cache_blob *blob)
+{
+	struct blob_row row;
+	int fd;
+
+	if (blob_attach(blob, false) < 0)
+		return false;
+	if (blob->segment_bytes > 0)
+		return cache_has_index(blob->cache) &&
+		       index_blob(blob->cache->index, &blob->id, &row) == 1 &&
+		       row.gen == blob->gen && row.has_mark;
+	if (cache_blob_sealed_fd(blob, &fd) != 1)
+		return false;
+	close(fd);
+	return true;
 }
 
 int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd)

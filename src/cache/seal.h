@@ -25,7 +25,9 @@ struct cache_blob;
  *
  * A mark says: the file was synced, then read again, and each unit had the
  * checksum of the verified bytes that were put; of a blob that is named by its
- * content, also that all of them together have that digest.
+ * content, also that all of them together have that digest. A blob in segments
+ * is never sealed; one that is named by its content gets a mark all the same,
+ * which says that it was found to have that digest.
  */
 
 /* What the mark said, in memory; written while is_sealed is false. */
@@ -41,6 +43,8 @@ struct seal {
 /* Called when the blob's row is read: takes its mark over, or asks for one
  * if all units are there. */
 void seal_load(struct cache_blob *blob, const struct blob_row *row);
+/* Whether there is something for a mark to say. */
+bool seal_is_wanted(const struct cache_blob *blob);
 /* The mark has been recorded. */
 void seal_set(struct cache_blob *blob, const struct file_mark *mark);
 /* The file is not what was marked: each unit is checked again before use. */

@@ -44,7 +44,6 @@ static const struct timespec tick_pause = { .tv_nsec = 20000000 };
 struct check {
 	struct sealer *sealer;
 	struct cache_blob *blob;
-	int fd;
 	uint64_t at; /* units must follow each other without a gap */
 	uint8_t *buffer;
 	struct hasher *hasher; /* NULL: the units' digests were enough */
@@ -53,8 +52,8 @@ struct check {
 
 static bool is_right(struct check *check, const struct unit_row *row)
 {
-	if (pread_full(check->fd, check->buffer, row->length, row->offset) !=
-		    (ssize_t)row->length ||
+	if (blob_read(check->blob, row->offset, check->buffer, row->length) <
+		    0 ||
 	    checksum_xxh3(check->buffer, row->length) != row->checksum)
 		return false;
 	if (check->hasher)
@@ -162,9 +161,9 @@ static int check_rows(struct check *check)
 }
 
 /* 0: every unit lies where it should and is what was put. */
-static int check_units(struct sealer *sealer, struct cache_blob *blob, int fd)
+static int check_units(struct sealer *sealer, struct cache_blob *blob)
 {
-	struct check check = { .sealer = sealer, .blob = blob, .fd = fd };
+	struct check check = { .sealer = sealer, .blob = blob };
 	_cleanup_free_ uint8_t *buffer = malloc(LIMIT_CHUNK_BYTES);
 	int r = buffer ? 0 : -ENOMEM;
 
@@ -182,13 +181,13 @@ static int check_units(struct sealer *sealer, struct cache_blob *blob, int fd)
 }
 
 /* The file of the blob's name; -ESTALE: what we have open is not that. */
-static int look_at_file(struct cache_blob *blob, int fd, struct file_mark *ret)
+static int look_at_file(struct cache_blob *blob, struct file_mark *ret)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat st, named;
 
 	blob_path(&blob->id, blob->gen, 0, 0, path);
-	if (fstat(fd, &st) < 0)
+	if (fstat(atomic_load(&blob->fds[0]), &st) < 0)
 		return -errno;
 	if (fstatat(blob->cache->blobs.dirfd, path, &named,
 		    AT_SYMLINK_NOFOLLOW) < 0)
@@ -199,29 +198,71 @@ static int look_at_file(struct cache_blob *blob, int fd, struct file_mark *ret)
 	return ret->size == blob->blob_bytes ? 0 : -EINVAL;
 }
 
-static int make_mark(struct sealer *sealer, struct cache_blob *blob, int fd,
-		     struct file_mark *ret)
+/* Of all segments the latest times: enough to see one change meanwhile. */
+static int look_at_segments(struct cache_blob *blob, struct file_mark *ret)
 {
-	struct file_mark after;
-	struct stat st;
-	int r;
+	*ret = (struct file_mark){ .size = blob->blob_bytes };
+	for (uint64_t i = 0; i < blob->segment_count; i++) {
+		int fd = blob_segment(blob, i, false);
+		struct file_mark mark;
+		struct stat st;
 
-	if (fstat(fd, &st) < 0 ||
-	    ((uint64_t)st.st_size > blob->blob_bytes &&
-	     ftruncate(fd, (off_t)blob->blob_bytes) < 0))
-		return -errno;
-	if (fdatasync(fd) < 0) {
+		if (fd < 0)
+			return fd;
+		if (fstat(fd, &st) < 0)
+			return -errno;
+		mark = file_mark_of(&st);
+		if (mark.mtime_ns > ret->mtime_ns)
+			ret->mtime_ns = mark.mtime_ns;
+		if (mark.ctime_ns > ret->ctime_ns)
+			ret->ctime_ns = mark.ctime_ns;
+	}
+	return 0;
+}
+
+static int look(struct cache_blob *blob, struct file_mark *ret)
+{
+	return blob->segment_bytes > 0 ? look_at_segments(blob, ret) :
+					 look_at_file(blob, ret);
+}
+
+static int cut_and_sync(struct cache_blob *blob)
+{
+	for (uint64_t i = 0; i < blob->segment_count; i++) {
+		int fd = blob_segment(blob, i, false), r;
+		struct stat st;
+
+		if (fd < 0)
+			return fd;
+		if (blob->segment_bytes == 0 &&
+		    (fstat(fd, &st) < 0 ||
+		     ((uint64_t)st.st_size > blob->blob_bytes &&
+		      ftruncate(fd, (off_t)blob->blob_bytes) < 0)))
+			return -errno;
+		if (fdatasync(fd) == 0)
+			continue;
 		r = -errno;
 		blob_distrust(blob); /* some of its bytes are lost */
 		return r;
 	}
+	return 0;
+}
+
+static int make_mark(struct sealer *sealer, struct cache_blob *blob,
+		     struct file_mark *ret)
+{
+	struct file_mark after;
+	int r = cut_and_sync(blob);
+
+	if (r < 0)
+		return r;
 	crash_point("seal-synced");
 	nanosleep(&tick_pause, NULL);
-	r = look_at_file(blob, fd, ret);
+	r = look(blob, ret);
 	if (r == 0)
-		r = check_units(sealer, blob, fd);
+		r = check_units(sealer, blob);
 	if (r == 0)
-		r = look_at_file(blob, fd, &after);
+		r = look(blob, &after);
 	if (r == 0 && !file_mark_equal(ret, &after))
 		r = -EAGAIN;
 	return r;
@@ -231,8 +272,8 @@ static bool wants_mark(struct cache_blob *blob)
 {
 	struct blob_row row;
 
-	return blob_attach(blob, false) == 0 && blob->segment_bytes == 0 &&
-	       !blob->is_unnamed && cache_has_index(blob->cache) &&
+	return blob_attach(blob, false) == 0 && seal_is_wanted(blob) &&
+	       cache_has_index(blob->cache) &&
 	       index_blob(blob->cache->index, &blob->id, &row) == 1 &&
 	       row.gen == blob->gen && !row.has_mark &&
 	       row.present_units == row.unit_count;
@@ -261,10 +302,10 @@ static void seal_blob(struct sealer *sealer, struct cache_blob *blob)
 	} };
 	int fd, r;
 
-	fd = atomic_load(&blob->fds[0]);
-	if (ofd_lock(fd, F_WRLCK, LOCK_SEALER, 1) < 0)
-		return; /* another process does it */
-	r = make_mark(sealer, blob, fd, &record.op.mark);
+	fd = blob_segment(blob, 0, false);
+	if (fd < 0 || ofd_lock(fd, F_WRLCK, LOCK_SEALER, 1) < 0)
+		return; /* evicted, or another process does it */
+	r = make_mark(sealer, blob, &record.op.mark);
 	crash_point("seal-checked");
 	(void)ofd_lock(fd, F_UNLCK, LOCK_SEALER, 1);
 	if (r == -ESTALE) {
@@ -323,8 +364,8 @@ void sealer_add(struct cache_blob *blob)
 	struct sealer *sealer = &blob->cache->sealer;
 	struct sealer_entry *entry;
 
-	if (!sealer->is_running || blob->segment_bytes > 0 ||
-	    blob->is_unnamed || atomic_exchange(&blob->seal.is_queued, true))
+	if (!sealer->is_running || !seal_is_wanted(blob) ||
+	    atomic_exchange(&blob->seal.is_queued, true))
 		return;
 	scoped_lock(&sealer->lock);
 	entry = NULL;

@@ -272,17 +272,26 @@ int cache_blob_recheck(struct cache_blob *blob, uint64_t unit)
 	       unit_listed(blob, unit, &row) == 1;
 }
 
+/* What this process has put counts as here before the index knows of it; which
+ * units these were is not kept, so from now on the index alone is asked. */
+static void forget_unit(struct cache_blob *blob, uint64_t unit)
+{
+	bit_clear(blob->sound, unit);
+	atomic_store(&blob->own_units, 0);
+	atomic_store(&blob->own_bytes, 0);
+}
+
 void cache_blob_drop(struct cache_blob *blob, uint64_t unit, uint32_t length)
 {
 	if (unit >= blob->unit_count || blob_attach(blob, false) < 0)
 		return;
-	bit_clear(blob->sound, unit);
+	forget_unit(blob, unit);
 	unit_drop(blob, unit, length, true);
 }
 
 void blob_unit_suspect(struct cache_blob *blob, uint64_t unit, uint32_t length)
 {
-	bit_clear(blob->sound, unit);
+	forget_unit(blob, unit);
 	unit_drop(blob, unit, length, false);
 }
 

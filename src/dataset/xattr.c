@@ -70,14 +70,7 @@ static int count_cached(struct question *question, struct blob *blob,
 /* Only the whole has a digest, and that was not compared yet. */
 static bool is_unverified(struct blob *blob)
 {
-	int fd;
-
-	if (!blob->url)
-		return false;
-	if (cache_blob_sealed_fd(blob->cached, &fd) != 1)
-		return true;
-	close(fd);
-	return false;
+	return blob->url && !cache_blob_is_proven(blob->cached);
 }
 
 static int cached_bytes(struct question *question, uint64_t *ret,
