@@ -138,7 +138,8 @@ static inline int env_check(struct cache_blob *blob, unsigned int number,
 	return 1;
 }
 
-/* The only file of a blob, relative to dir; false if there is none. */
+/* The only file of a blob, relative to dir; false if there is none. Until it is
+ * recorded its announcement lies beside it. */
 static inline bool env_blob_file(const char *dir, unsigned int number,
 				 char *ret, size_t size)
 {
@@ -152,7 +153,8 @@ static inline bool env_blob_file(const char *dir, unsigned int number,
 	snprintf(sub, sizeof(sub), "%s/blobs/%.2s", dir, hex);
 	d = opendir(sub);
 	while (d && (entry = readdir(d))) {
-		if (strncmp(entry->d_name, hex + 2, strlen(hex + 2)) != 0)
+		if (strncmp(entry->d_name, hex + 2, strlen(hex + 2)) != 0 ||
+		    strstr(entry->d_name, ".new"))
 			continue;
 		snprintf(ret, size, "%.200s/%.200s", sub, entry->d_name);
 		found = true;
