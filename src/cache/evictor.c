@@ -43,6 +43,8 @@
  * second. */
 #define LET_GO_MS 3000u
 #define LET_GO_POLL_MS 100u
+/* Who holds the gate for so long is stopped, or the disk is that slow. */
+#define OVERTAKE_MS 5000u
 
 void evictor_init(struct evictor *evictor, int cache_dirfd)
 {
@@ -312,9 +314,27 @@ static bool evict_gated(struct cache *cache)
 	return freed >= excess || (candidates.is_cut && freed > 0);
 }
 
+/*
+ * Whether it is ours to evict. Two at a time do no harm, they unlink the same
+ * files; the gate only saves the work.
+ */
+static bool take_turn(struct cache *cache, bool *ret_has_gate)
+{
+	struct evictor *evictor = &cache->evictor;
+
+	*ret_has_gate = gate_enter(cache->gate_fd, GATE_EVICTOR, 0) == 0;
+	if (*ret_has_gate)
+		evictor->held_since_ms = 0;
+	else if (evictor->held_since_ms == 0)
+		evictor->held_since_ms = now_ms();
+	return *ret_has_gate ||
+	       now_ms() - evictor->held_since_ms >= OVERTAKE_MS;
+}
+
 void evictor_run(struct cache *cache)
 {
 	struct evictor *evictor = &cache->evictor;
+	bool has_gate;
 
 	/* Files made without it have no name: closing them is enough. */
 	if (!cache_has_index(cache) &&
@@ -328,7 +348,7 @@ void evictor_run(struct cache *cache)
 	    excess_now(cache) == 0)
 		return;
 	scoped_lock(&evictor->lock);
-	if (gate_enter(cache->gate_fd, GATE_EVICTOR, 0) < 0)
+	if (!take_turn(cache, &has_gate))
 		return;
 	uint64_t start_ms = now_ms();
 	atomic_store(&evictor->is_busy, true);
@@ -337,7 +357,8 @@ void evictor_run(struct cache *cache)
 			     now_ms() + QUIET_MS +
 			     QUIET_FACTOR * (now_ms() - start_ms));
 	atomic_store(&evictor->is_busy, false);
-	gate_leave(cache->gate_fd, GATE_EVICTOR);
+	if (has_gate)
+		gate_leave(cache->gate_fd, GATE_EVICTOR);
 }
 
 /* ---- by hand */

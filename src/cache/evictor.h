@@ -14,15 +14,17 @@ struct cache;
 /*
  * Removes what was used longest ago when a limit is passed, and what a user
  * names. By unlink only, file first and index second; never what is pinned or
- * held open. One process at a time (a gate), one thread of it (the lock).
+ * held open. One process at a time (a gate) unless it seems to be stopped, one
+ * thread of it (the lock).
  */
 struct evictor {
-	pthread_mutex_t lock; /* guards the two below */
+	pthread_mutex_t lock; /* guards the three below */
 	struct pin_set pins;
+	uint64_t held_since_ms; /* the gate, by another process; 0: not */
 	uint64_t next_full_sweep_ms;
 	_Atomic uint64_t quiet_until_ms; /* nothing more to evict before */
 	_Atomic bool is_busy;
-	pthread_mutex_t pressure_lock;	 /* guards the two below */
+	pthread_mutex_t pressure_lock; /* guards the two below */
 	void (*let_go)(void *arg);
 	void *let_go_arg;
 };
