@@ -4,8 +4,8 @@
 # Thirty-two processes open, read and close three cold files in random order
 # (CASES C-14) through a slow mirror: the bytes are right, no byte of a pack is
 # sent twice, and a waiter that is killed does not cancel it for the others.
-# Then with a limit that makes files come and go: the bytes are right. Both
-# with threads of one mount and with two processes. CROWD_ROUNDS: how often.
+# Then with a limit that makes files come and go and an origin that trickles: the
+# bytes are right. Both with threads of one mount and with two processes. CROWD_ROUNDS: how often.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"
 requires fuse root nginx python3
@@ -51,8 +51,9 @@ for pid in "${pids[@]}"; do wait "$pid"; done
 umount_dataset mnt
 umount_dataset second
 
-mount_dataset "$T/mirror#crowd" mnt size=5M,min-free=1
-mount_dataset "$T/mirror#crowd" second size=5M,min-free=1
+start_httpd mirror --rule 'add=trickle&n=2097152&path=/packs/*'
+mount_dataset "$httpd_url#crowd" mnt size=5M,min-free=1
+mount_dataset "$httpd_url#crowd" second size=5M,min-free=1
 crowd() {
 	local round
 	for ((round = 0; round < ${CROWD_ROUNDS:-2}; round++)); do
