@@ -18,6 +18,7 @@ bench_cleanup() {
 		/proc/self/mountinfo | tac)
 	[ -z "$nginx_pid" ] || kill "$nginx_pid" 2>/dev/null || true
 	[ -z "${proxy_pid-}" ] || kill "$proxy_pid" 2>/dev/null || true
+	[ -z "${hub_pid-}" ] || kill "$hub_pid" 2> /dev/null || true
 	rm -rf "$work"
 	exit $status
 }
