@@ -118,6 +118,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/blob.h \
 	%D%/dataset/budget.c \
 	%D%/dataset/budget.h \
+	%D%/dataset/catalog-wait.c \
+	%D%/dataset/catalog-wait.h \
 	%D%/dataset/chunk-job.c \
 	%D%/dataset/chunk-verify.c \
 	%D%/dataset/chunk.h \
@@ -134,6 +136,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/head.c \
 	%D%/dataset/head.h \
 	%D%/dataset/locate.c \
+	%D%/dataset/hub-head.c \
+	%D%/dataset/hub-listing.c \
+	%D%/dataset/hub-listing.h \
 	%D%/dataset/hub-open.c \
 	%D%/dataset/hub.c \
 	%D%/dataset/hub.h \
@@ -270,7 +275,12 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/session.h \
 	%D%/mount/tree.c \
 	%D%/mount/tree.h \
+	%D%/mount/view-commit.c \
 	%D%/mount/view-hub.c \
+	%D%/mount/view-hub.h \
+	%D%/mount/view-refs.c \
+	%D%/mount/view-repo.c \
+	%D%/mount/view.h \
 	%D%/mount/views.c \
 	%D%/mount/views.h \
 	%D%/mount/xattr.c \

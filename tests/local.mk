@@ -156,6 +156,8 @@ dist_check_SCRIPTS += \
 	%D%/test-hub-sections-share-a-cache.sh \
 	%D%/test-hub-servers-differ.sh \
 	%D%/test-hub-tokens-stay-home.sh \
+	%D%/test-hub-views-keep-the-rules.sh \
+	%D%/test-hub-views-need-no-hub.sh \
 	%D%/test-hub-views-show-repositories.sh \
 	%D%/test-ignored-ranges-are-noticed.sh \
 	%D%/test-imitated-hub-satisfies-clients.sh \

@@ -51,6 +51,10 @@ diff -r "$snapshot" mnt/models/acme/tiny || fail "the views differ"
 [ -f "$folder/.no_exist/$commit/none.json" ] || fail "absence is not told"
 [ ! -e "$folder/.no_exist/$commit/config.json" ] || fail "absence of what is"
 
+# A commit that is known is not listed again, whatever it is called.
+diff -r "mnt/models/acme/tiny@$commit" mnt/models/acme/tiny
+[ "$(hub_asked 'route=tree')" = 1 ] || fail "listed again: $(cat "$hub_log")"
+
 # Other revisions.
 [ "$(cat mnt/models/acme/tiny@v1.0/config.json)" != "$(cat said.1)" ]
 old=$(cat "$folder/refs/v1.0")

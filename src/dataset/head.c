@@ -25,6 +25,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "cache/cache.h"
+#include "dataset/catalog-wait.h"
 #include "dataset/head.h"
 #include "dataset/hub.h"
 #include "dataset/objects.h"
@@ -43,7 +44,7 @@
 struct head_job {
 	struct task task; /* first */
 	struct timer timer;
-	struct waiter waiter; /* for the catalog */
+	struct catalog_wait catalog; /* of offered */
 	struct node *node;
 	struct dataset *dataset;
 	struct flight *flight;
@@ -59,12 +60,10 @@ struct head_job {
 	struct head offered;
 	uint8_t *text; /* of offered */
 	size_t text_len;
-	struct snapshot *snapshot; /* of offered */
 };
 
 static void run_ask(struct task *task, struct worker *worker);
 static void run_answer(struct task *task, struct worker *worker);
-static void run_catalog(struct task *task, struct worker *worker);
 
 static void job_next(struct head_job *job,
 		     void (*run)(struct task *task, struct worker *worker))
@@ -104,8 +103,7 @@ static void job_end(struct head_job *job, int r, const struct err *err,
 	pthread_mutex_unlock(&dataset->lock);
 	flight_finish(job->flight, r, err, NULL);
 	flight_unref(job->flight);
-	waiter_release(&job->waiter);
-	snapshot_unref(job->snapshot);
+	catalog_wait_release(&job->catalog);
 	free(job->text);
 	free(job->request.body);
 	free(job);
@@ -178,7 +176,7 @@ static void job_succeed(struct head_job *job)
 				job->text_len);
 	keep_etag(job);
 	dataset_set_state(dataset, DATASET_OK, "");
-	dataset_adopt(dataset, job->snapshot, &job->offered);
+	dataset_adopt(dataset, job->catalog.snapshot, &job->offered);
 	job_end(job, 0, NULL, false);
 }
 
@@ -391,9 +389,11 @@ static void answer_head(struct head_job *job)
 
 	if (r == 0) {
 		mirror_note(job->dataset, (unsigned)job->mirror, FETCH_OK, "");
-		job->snapshot = snapshot_new(job->dataset, &job->offered);
-		if (job->snapshot)
-			job_next(job, run_catalog);
+		struct snapshot *snapshot =
+			snapshot_new(job->dataset, &job->offered);
+
+		if (snapshot)
+			catalog_wait_start(&job->catalog, snapshot);
 		else
 			job_fall_back(job, -ENOMEM, &err);
 	} else {
@@ -413,7 +413,7 @@ static void answer_unmodified(struct head_job *job)
 	}
 	job->offered = job->cached;
 	pthread_mutex_lock(&dataset->lock);
-	job->snapshot = snapshot_ref(dataset->current);
+	job->catalog.snapshot = snapshot_ref(dataset->current);
 	pthread_mutex_unlock(&dataset->lock);
 	job_succeed(job);
 }
@@ -453,25 +453,14 @@ static void run_answer(struct task *task, struct worker *worker)
 
 /* ---- the catalog */
 
-static void wake_job(struct waiter *waiter)
+static void catalog_done(struct catalog_wait *wait, int r, struct err *err)
 {
-	job_next((struct head_job *)((char *)waiter -
-				     offsetof(struct head_job, waiter)),
-		 run_catalog);
-}
+	struct head_job *job =
+		(struct head_job *)((char *)wait -
+				    offsetof(struct head_job, catalog));
 
-static void run_catalog(struct task *task, struct worker *worker)
-{
-	struct head_job *job = (struct head_job *)task;
-	struct err err = {0};
-	int r;
-
-	(void)worker;
-	r = snapshot_load(job->snapshot, &job->waiter, &err);
-	if (r == DATASET_PARKED)
-		return;
 	if (r < 0)
-		job_fall_back(job, r, &err);
+		job_fall_back(job, r, err);
 	else
 		job_succeed(job);
 }
@@ -492,7 +481,7 @@ static void job_start(struct dataset *dataset, struct flight *flight)
 	job->node = dataset->node;
 	job->dataset = dataset;
 	job->flight = flight_ref(flight);
-	waiter_init(&job->waiter, wake_job);
+	catalog_wait_init(&job->catalog, job->node, catalog_done);
 	tries_init(&job->tries, dataset, -1, FETCH_DEMAND);
 	node_job_begin(job->node);
 	job_next(job, run_load);

@@ -27,25 +27,23 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
-#include "base/vec.h"
 #include "cache/cache.h"
+#include "dataset/catalog-wait.h"
 #include "dataset/head.h"
-#include "dataset/hub.h"
+#include "dataset/hub-listing.h"
 
 #define LOG_MODULE "dataset"
 #include "base/log.h"
 
 #define INFO_BYTES_MAX (64u << 20) /* it names every file, too */
 #define PAGE_BYTES_MAX (64u << 20)
-#define PAGES_MAX 100000u
-#define CATALOG_LEVEL 3
 /* For the Hub to answer when there is something to fall back on. */
 #define FALLBACK_MS 3000u
 
 struct hub_job {
 	struct task task; /* first */
 	struct timer timer;
-	struct waiter waiter; /* for the catalog */
+	struct catalog_wait catalog;
 	struct node *node;
 	struct dataset *dataset;
 	struct hub *hub;
@@ -55,20 +53,15 @@ struct hub_job {
 	bool is_refresh, has_cached, has_token;
 	struct head cached, offered;
 
-	struct hub_repo repo; /* under its canonical name, once known */
-	struct hub_info info;
-	struct hub_tree *tree; /* NULL: info comes first */
-	char *page;	       /* the next page's target */
-	VEC(uint64_t) pages;   /* hashes of those that were asked for */
+	struct hub_repo repo;	    /* under its canonical name, once known */
+	struct hub_info info;	    /* of the commit, once known */
+	struct hub_listing listing; /* begun when info is known */
 	struct fetch_request request;
 	char *target, *authorization;
-	struct codec *codec; /* the worker's, while a listing ends */
-	struct snapshot *snapshot;
 };
 
 static void run_ask(struct task *task, struct worker *worker);
 static void run_answer(struct task *task, struct worker *worker);
-static void run_catalog(struct task *task, struct worker *worker);
 
 static void job_next(struct hub_job *job,
 		     void (*run)(struct task *task, struct worker *worker))
@@ -102,14 +95,11 @@ static void job_end(struct hub_job *job, int r, const struct err *err,
 	pthread_mutex_unlock(&dataset->lock);
 	flight_finish(job->flight, r, err, NULL);
 	flight_unref(job->flight);
-	waiter_release(&job->waiter);
-	snapshot_unref(job->snapshot);
-	hub_tree_free(job->tree);
+	catalog_wait_release(&job->catalog);
+	hub_listing_release(&job->listing);
 	hub_info_release(&job->info);
 	hub_repo_release(&job->repo);
 	clear_request(job);
-	vec_release(&job->pages);
-	free(job->page);
 	free(job);
 	if (is_followed)
 		dataset_refresh_later(dataset, is_stale);
@@ -145,62 +135,34 @@ static void job_fail(struct hub_job *job, int r, struct err *err)
 	job_end(job, 0, NULL, true);
 }
 
-static void keep_head(struct hub_job *job)
-{
-	_cleanup_free_ char *key = hub_head_key(job->dataset);
-	struct buf text;
-
-	buf_init(&text, LIMIT_HEAD_BYTES);
-	if (job->node->cache && key && head_print(&job->offered, &text) == 0)
-		(void)cache_head_put(job->node->cache, key, text.data,
-				     text.len);
-	buf_release(&text);
-}
-
 static void job_succeed(struct hub_job *job)
 {
 	struct hub *hub = job->hub;
 
-	if (job->tree) {
-		keep_head(job);
+	if (job->info.commit[0]) {
+		/* a commit has its own, for whoever asks for it by name */
+		hub_head_keep(job->dataset, hub->repo.revision, &job->offered);
+		hub_head_keep(job->dataset, job->info.commit, &job->offered);
 		pthread_mutex_lock(&hub->lock);
 		memcpy(hub->commit, job->info.commit, sizeof(hub->commit));
 		hub->is_restricted = job->info.is_restricted;
 		pthread_mutex_unlock(&hub->lock);
 	}
 	dataset_set_state(job->dataset, DATASET_OK, "");
-	dataset_adopt(job->dataset, job->snapshot, &job->offered);
+	dataset_adopt(job->dataset, job->catalog.snapshot, &job->offered);
 	job_end(job, 0, NULL, false);
 }
 
 /* ---- what was made before */
 
-static bool load_cached(struct hub_job *job)
-{
-	_cleanup_free_ char *key = hub_head_key(job->dataset);
-	struct buf text;
-	int r;
-
-	if (!job->node->cache || !key)
-		return false;
-	buf_init(&text, LIMIT_HEAD_BYTES);
-	r = cache_head_get(job->node->cache, key, &text);
-	if (r >= 0)
-		r = head_parse(text.data, text.len, &job->cached, NULL);
-	buf_release(&text);
-	return r >= 0 &&
-	       strcmp(job->cached.dataset, job->dataset->remote_name) == 0;
-}
-
 static void offer(struct hub_job *job, const struct head *head)
 {
+	struct snapshot *snapshot = snapshot_new(job->dataset, head);
 	struct err err = {0};
 
 	job->offered = *head;
-	snapshot_unref(job->snapshot);
-	job->snapshot = snapshot_new(job->dataset, head);
-	if (job->snapshot)
-		run_catalog(&job->task, NULL);
+	if (snapshot)
+		catalog_wait_start(&job->catalog, snapshot);
 	else
 		job_fail(job, -ENOMEM, &err);
 }
@@ -219,7 +181,8 @@ static void run_load(struct task *task, struct worker *worker)
 	}
 	pthread_mutex_unlock(&dataset->lock);
 	if (!job->has_cached)
-		job->has_cached = load_cached(job);
+		job->has_cached = hub_head_load(
+			dataset, job->hub->repo.revision, &job->cached);
 	if (job->is_refresh)
 		job->tries.priority = FETCH_READAHEAD;
 	else if (job->has_cached && job->hub->is_followed)
@@ -251,12 +214,11 @@ static void start_request(struct hub_job *job)
 	struct err err = {0};
 
 	clear_request(job);
-	if (!job->tree)
+	if (!job->listing.tree)
 		job->target = hub_info_target(&job->repo);
-	else if (job->page)
-		job->target = strdup(job->page);
 	else
-		job->target = hub_tree_target(&job->repo, job->info.commit);
+		job->target = hub_listing_target(&job->listing, &job->repo,
+						 job->info.commit);
 	if (!job->target) {
 		job_fail(job, -ENOMEM, &err);
 		return;
@@ -269,10 +231,13 @@ static void start_request(struct hub_job *job)
 		.is_escaped = true,
 		.authorization = job->authorization,
 		.keeps_headers = true,
-		.limit_bytes = job->tree ? PAGE_BYTES_MAX : INFO_BYTES_MAX,
+		.limit_bytes =
+			job->listing.tree ? PAGE_BYTES_MAX : INFO_BYTES_MAX,
 		.priority = job->tries.priority,
 		.deadline_ms = job->tries.give_up_ms,
-		.no_cache = !job->tree, /* a commit's listing never changes */
+		.no_cache =
+			!job->listing
+				 .tree, /* a commit's listing never changes */
 		.done = request_done,
 		.arg = job,
 	};
@@ -352,94 +317,26 @@ static int take_info(struct hub_job *job, struct err *err)
 		return r;
 	free(job->repo.id);
 	job->repo.id = strdup(job->info.id);
-	job->tree = job->repo.id ? hub_tree_new(&job->repo) : NULL;
-	return job->tree ? 0 : -ENOMEM;
+	return job->repo.id ? 0 : -ENOMEM;
 }
 
-static bool is_known_commit(struct hub_job *job)
+static bool is_same_commit(struct hub_job *job)
 {
 	struct hub *hub = job->hub;
 
 	scoped_lock(&hub->lock);
-	return job->is_refresh &&
-	       hub->is_restricted == job->info.is_restricted &&
-	       strcmp(hub->commit, job->info.commit) == 0;
+	return job->is_refresh && strcmp(hub->commit, job->info.commit) == 0;
 }
 
-/* Pages that lead back to one that was there before never end. */
-static int note_page(struct hub_job *job, struct err *err)
+static bool is_unchanged(struct hub_job *job)
 {
-	uint64_t hash = checksum_xxh3(job->target, strlen(job->target));
-	uint64_t *kept;
-
-	for (size_t i = 0; i < job->pages.count; i++)
-		if (job->pages.items[i] == hash)
-			return err_set(err, EBADMSG,
-				       "the listing goes round in a circle");
-	if (job->pages.count >= PAGES_MAX)
-		return err_set(err, EBADMSG, "the listing has no end");
-	kept = vec_push(&job->pages);
-	if (!kept)
-		return -ENOMEM;
-	*kept = hash;
-	return 0;
+	return is_same_commit(job) &&
+	       job->hub->is_restricted == job->info.is_restricted;
 }
 
-/* 1: the last page. */
-static int take_page(struct hub_job *job, struct err *err)
+static uint64_t next_serial(const struct hub_job *job)
 {
-	int r = note_page(job, err);
-
-	if (r == 0)
-		r = hub_tree_add(job->tree, job->request.body,
-				 job->request.body_len, err);
-	if (r < 0)
-		return r;
-	free(job->page);
-	job->page = NULL;
-	r = hub_next_page(job->request.headers, &job->repo, job->info.commit,
-			  &job->page, err);
-	if (r < 0)
-		return r;
-	return job->page ? 0 : 1;
-}
-
-static int store_catalog(struct hub_job *job, const struct digest *digest,
-			 const void *data, size_t len)
-{
-	size_t bound = codec_bound(len);
-	_cleanup_free_ void *frame = NULL;
-	long stored;
-
-	if (!job->node->cache || !job->codec)
-		return -ENODEV;
-	frame = malloc(bound);
-	if (!frame)
-		return -ENOMEM;
-	stored = codec_compress(job->codec, data, len, CATALOG_LEVEL, frame,
-				bound);
-	if (stored < 0)
-		return (int)stored;
-	return cache_object_put(job->node->cache, CACHE_OBJECT, digest, frame,
-				(size_t)stored);
-}
-
-static int give_catalog(void *arg, const struct digest *digest,
-			const void *data, size_t len)
-{
-	struct hub_job *job = arg;
-	struct catalog_object *object;
-	int r;
-
-	if (store_catalog(job, digest, data, len) == 0)
-		return 0;
-	r = catalog_object_make(digest, data, len, &object);
-	if (r < 0)
-		return r;
-	hub_pin(job->hub, &object->object);
-	table_put(job->node->catalogs, &object->object);
-	object_unref(&object->object);
-	return 0;
+	return job->has_cached ? job->cached.serial + 1 : 1;
 }
 
 static void finish_listing(struct hub_job *job, struct worker *worker)
@@ -447,14 +344,11 @@ static void finish_listing(struct hub_job *job, struct worker *worker)
 	struct hub_totals totals = {0};
 	struct head head = {0};
 	struct err err = {0};
-	int r;
+	int r = hub_listing_finish(&job->listing, job->dataset, &job->info,
+				   worker->codec, &totals, &err);
 
-	job->codec = worker->codec;
-	r = hub_tree_finish(job->tree, &job->info, give_catalog, job, &totals,
-			    &err);
-	job->codec = NULL;
 	if (r < 0) {
-		job_fail(job, r == -EBADMSG ? -EIO : r, &err);
+		job_fail(job, r, &err);
 		return;
 	}
 	snprintf(head.dataset, sizeof(head.dataset), "%s",
@@ -463,48 +357,83 @@ static void finish_listing(struct hub_job *job, struct worker *worker)
 	head.catalog_bytes = totals.catalog_bytes;
 	head.entry_count = totals.entry_count;
 	head.total_bytes = totals.total_bytes;
-	head.serial = job->has_cached ? job->cached.serial + 1 : 1;
+	head.serial = next_serial(job);
 	head.time = wall_seconds();
 	offer(job, &head);
 }
 
-static void take_answer(struct hub_job *job, struct worker *worker)
+static void list(struct hub_job *job)
 {
-	bool is_info = !job->tree;
 	struct err err = {0};
-	int r = is_info ? take_info(job, &err) : take_page(job, &err);
+	int r = hub_listing_begin(&job->listing, &job->repo);
+
+	if (r < 0)
+		job_fail(job, r, &err);
+	else
+		run_ask(&job->task, NULL);
+}
+
+/* Somebody may have listed the commit already, by another revision's name.
+ * Who may look is asked anew, though. */
+static bool offer_listed(struct hub_job *job)
+{
+	struct head head;
+
+	if (is_same_commit(job) ||
+	    !hub_head_load(job->dataset, job->info.commit, &head))
+		return false;
+	head.serial = next_serial(job);
+	offer(job, &head);
+	return true;
+}
+
+static void take_info_answer(struct hub_job *job)
+{
+	struct err err = {0};
+	int r = take_info(job, &err);
 
 	if (r == -ENOMEM) {
 		job_fail(job, r, &err);
 		return;
 	}
-	if (r < 0 && is_info) {
+	if (r < 0) {
 		/* A page that somebody answers instead of the Hub. */
 		ask_again(job, FETCH_WRONG, &err);
 		return;
 	}
+	tries_note(&job->tries, job->mirror, FETCH_OK, NULL, 0);
+	tries_progress(&job->tries);
+	/* It may have been asked for by another name. */
+	r = hub_rules_check(&job->hub->rules, job->repo.kind, job->repo.id,
+			    &err);
+	if (r == 0 && job->info.is_disabled)
+		r = err_set(&err, EACCES, "the Hub has disabled it");
 	if (r < 0) {
-		job_fail(job, -EIO, &err);
+		job_fail(job, r, &err);
+	} else if (is_unchanged(job)) {
+		dataset_set_state(job->dataset, DATASET_OK, "");
+		job_end(job, 0, NULL, false);
+	} else if (!offer_listed(job)) {
+		list(job);
+	}
+}
+
+static void take_page_answer(struct hub_job *job, struct worker *worker)
+{
+	struct err err = {0};
+	int r = hub_listing_take(&job->listing, &job->repo, job->info.commit,
+				 job->target, &job->request, &err);
+
+	if (r < 0) {
+		job_fail(job, r == -ENOMEM ? r : -EIO, &err);
 		return;
 	}
 	tries_note(&job->tries, job->mirror, FETCH_OK, NULL, 0);
 	tries_progress(&job->tries);
-	if (is_info && job->info.is_disabled) {
-		r = err_set(&err, EACCES, "the Hub has disabled it");
-		job_fail(job, r, &err);
-	} else if (is_info &&
-		   (r = hub_rules_check(&job->hub->rules, job->repo.kind,
-					job->repo.id, &err)) < 0) {
-		/* It was asked for by another name. */
-		job_fail(job, r, &err);
-	} else if (is_info && is_known_commit(job)) {
-		dataset_set_state(job->dataset, DATASET_OK, "");
-		job_end(job, 0, NULL, false);
-	} else if (r == 1) {
+	if (r == 1)
 		finish_listing(job, worker);
-	} else {
+	else
 		run_ask(&job->task, worker);
-	}
 }
 
 static void run_answer(struct task *task, struct worker *worker)
@@ -517,7 +446,10 @@ static void run_answer(struct task *task, struct worker *worker)
 	if (job->request.result >= 0) {
 		stats_add(job->node->stats, STAT_FETCHED_WIRE_BYTES,
 			  job->request.body_len);
-		take_answer(job, worker);
+		if (job->listing.tree)
+			take_page_answer(job, worker);
+		else
+			take_info_answer(job);
 		return;
 	}
 	class = hub_failure(job->dataset, &job->repo, &job->request,
@@ -532,34 +464,28 @@ static void run_answer(struct task *task, struct worker *worker)
 
 /* ---- the catalog */
 
-static void wake_job(struct waiter *waiter)
+static void catalog_done(struct catalog_wait *wait, int r, struct err *err)
 {
-	job_next((struct hub_job *)((char *)waiter -
-				    offsetof(struct hub_job, waiter)),
-		 run_catalog);
-}
+	struct hub_job *job =
+		(struct hub_job *)((char *)wait -
+				   offsetof(struct hub_job, catalog));
 
-static void run_catalog(struct task *task, struct worker *worker)
-{
-	struct hub_job *job = (struct hub_job *)task;
-	struct err err = {0};
-	int r;
-
-	(void)worker;
-	r = snapshot_load(job->snapshot, &job->waiter, &err);
-	if (r == DATASET_PARKED)
-		return;
 	if (r == 0) {
 		job_succeed(job);
-	} else if (!job->tree && !job->hub->is_offline &&
-		   !atomic_load(&job->node->is_closing)) {
-		/* The cache has lost what the head names. */
-		job->has_cached = false;
-		job_next(job, run_ask);
-	} else {
-		job->has_cached = false;
-		job_fail(job, r, &err);
+		return;
 	}
+	if (job->listing.tree || job->hub->is_offline ||
+	    atomic_load(&job->node->is_closing)) {
+		job->has_cached = false;
+		job_fail(job, r, err);
+		return;
+	}
+	/* The cache has lost what the head names. */
+	job->has_cached = job->has_cached && job->info.commit[0];
+	if (job->info.commit[0])
+		list(job);
+	else
+		job_next(job, run_ask);
 }
 
 void hub_open_start(struct dataset *dataset, struct flight *flight)
@@ -584,7 +510,7 @@ void hub_open_start(struct dataset *dataset, struct flight *flight)
 	job->dataset = dataset_ref(dataset);
 	job->hub = hub;
 	job->flight = flight_ref(flight);
-	waiter_init(&job->waiter, wake_job);
+	catalog_wait_init(&job->catalog, job->node, catalog_done);
 	tries_init(&job->tries, dataset, -1, FETCH_DEMAND);
 	node_job_begin(job->node);
 	job_next(job, run_load);

@@ -113,18 +113,6 @@ void hub_pin(struct hub *hub, struct object *object)
 	hub->pinned[hub->pinned_count++] = object_ref(object);
 }
 
-char *hub_head_key(const struct dataset *dataset)
-{
-	const struct hub_repo *repo = &dataset->hub->repo;
-	char url[DIGEST_HEX_MAX], *key;
-
-	if (asprintf(&key, "%s@%s//%s %s", dataset->remote_name, repo->revision,
-		     repo->subdir,
-		     digest_hex(&dataset->mirrors[0].url_digest, url)) < 0)
-		return NULL;
-	return key;
-}
-
 /* ---- the token */
 
 /* Without blanks and line ends around it; "" is none. */

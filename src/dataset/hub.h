@@ -30,8 +30,11 @@ struct hub {
 int hub_new(const struct hub_options *options, struct hub **ret,
 	    struct err *err);
 void hub_free(struct hub *hub);
-/* Under which the cache keeps the head; malloc, NULL on ENOMEM. */
-char *hub_head_key(const struct dataset *dataset);
+/* Of a revision, in the cache: keep one; whether there is one. */
+void hub_head_keep(const struct dataset *dataset, const char *revision,
+		   const struct head *head);
+bool hub_head_load(const struct dataset *dataset, const char *revision,
+		   struct head *ret);
 /* The job that ends the flight of the dataset's head. */
 void hub_open_start(struct dataset *dataset, struct flight *flight);
 /* A catalog that nobody else can give. The caller holds no reference yet. */

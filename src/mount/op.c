@@ -27,6 +27,7 @@
 #include "mount/session.h"
 
 #define GIVE_UP_BATCH 64
+#define GROUPS_MAX 256
 
 int parking_init(struct parking *parking, struct err *err)
 {
@@ -328,9 +329,40 @@ void op_start_data(struct fs *fs, fuse_req_t req,
 	op_go(op);
 }
 
+static bool is_in_group(fuse_req_t req, gid_t group)
+{
+	gid_t groups[GROUPS_MAX];
+	int count = fuse_req_getgroups(req, GROUPS_MAX, groups);
+
+	if (fuse_req_ctx(req)->gid == group)
+		return true;
+	for (int i = 0; i < count && i < GROUPS_MAX; i++)
+		if (groups[i] == group)
+			return true;
+	return false;
+}
+
+/*
+ * Whom the kernel let in while the dataset was not open yet, when nobody knew
+ * who may look. From the next look-up on the kernel decides by the modes.
+ */
+static bool may_look(const struct op *op, const struct slot *slot)
+{
+	const struct fs *fs = op->fs;
+	struct stat st;
+
+	if (!op->req || slot->mask == 0777 || fuse_req_ctx(op->req)->uid == 0)
+		return true;
+	attr_of_entry(fs, 0, slot->mask, &slot->root, &st);
+	return fuse_req_ctx(op->req)->uid == st.st_uid ||
+	       (slot->mask & 070 && is_in_group(op->req, st.st_gid));
+}
+
 int op_target_of(struct op *op, uint64_t ino, struct target *ret,
 		 struct err *err)
 {
+	int r;
+
 	uint32_t index = ino_slot(ino);
 
 	*ret = (struct target){.number = ino_number(ino)};
@@ -349,8 +381,12 @@ int op_target_of(struct op *op, uint64_t ino, struct target *ret,
 			tree_slot(&op->fs->tree, atomic_load(&ret->dir->slot));
 		return 0;
 	}
-	return tree_current(&op->fs->tree, ret->dir, &op->waiter, &ret->slot,
-			    err);
+	r = tree_current(&op->fs->tree, ret->dir, &op->waiter, &ret->slot,
+			 err);
+	if (r == 0 && !may_look(op, ret->slot))
+		return err_set(err, EACCES, "'%s' is not for everyone",
+			       ret->dir->name);
+	return r;
 }
 
 int op_target(struct op *op, struct target *ret, struct err *err)
