@@ -128,6 +128,7 @@ dist_check_SCRIPTS += \
 	%D%/test-cold-listing-needs-no-data.sh \
 	%D%/test-commands-do-not-hang.sh \
 	%D%/test-complete-files-are-passed-through.sh \
+	%D%/test-completions-complete.sh \
 	%D%/test-connections-are-limited.sh \
 	%D%/test-content-encoding-is-refused.sh \
 	%D%/test-contrib-files-are-sound.sh \
