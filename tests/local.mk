@@ -168,6 +168,7 @@ dist_check_SCRIPTS += \
 	%D%/test-killed-at-every-point.sh \
 	%D%/test-limit-holds-under-load.sh \
 	%D%/test-lost-index-is-proven-again.sh \
+	%D%/test-lost-packets-are-bounded.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
 	%D%/test-mirrors-come-and-go.sh \
@@ -360,6 +361,7 @@ full_tests = \
 	%D%/test-cold-listing-needs-no-data.sh \
 	%D%/test-insertion-costs-little.sh \
 	%D%/test-limit-holds-under-load.sh \
+	%D%/test-mirrors-come-and-go.sh \
 	%D%/test-publish-stores-little.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-sizes-beyond-32-bits.sh \
