@@ -180,6 +180,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/together.c \
 	%D%/dataset/tries.c \
 	%D%/dataset/tries.h \
+	%D%/dataset/version.c \
+	%D%/dataset/version.h \
 	%D%/dataset/waiter.c \
 	%D%/dataset/waiter.h \
 	%D%/dataset/work.c \

@@ -624,6 +624,12 @@ static bool parse_range(const char *text, uint64_t size, uint64_t *ret_first,
 	return true;
 }
 
+static void make_etag(const struct stat *st, char ret[64])
+{
+	snprintf(ret, 64, "\"%llx-%llx\"", (unsigned long long)st->st_size,
+		 (unsigned long long)st->st_mtim.tv_nsec);
+}
+
 static bool answer_file(struct connection *c, const struct request *request,
 			const struct plan *given, int fd, const struct stat *st)
 {
@@ -637,8 +643,12 @@ static bool answer_file(struct connection *c, const struct request *request,
 				0;
 	bool is_part = request->range[0] && !plan.is_on[IGNORE_RANGE];
 	struct head head;
+	char etag[64];
 	bool is_fine;
 
+	make_etag(st, etag);
+	if (request->if_range[0] && strcmp(request->if_range, etag))
+		is_part = false;
 	if (is_part && !parse_range(request->range, size, &first, &len))
 		return answer_text(c, request, &plan, 416, "text/plain", "");
 	body = len;
@@ -662,8 +672,7 @@ static bool answer_file(struct connection *c, const struct request *request,
 	if (plan.is_on[GZIP] &&
 	    (plan.n[GZIP] || strstr(request->accept_encoding, "gzip")))
 		head_add(&head, "Content-Encoding", "gzip");
-	head_add(&head, "ETag", "\"%llx-%llx\"", (unsigned long long)size,
-		 (unsigned long long)st->st_mtim.tv_nsec);
+	head_add(&head, "ETag", "%s", etag);
 	head_add(&head, "Accept-Ranges", "bytes");
 	is_fine = head_send(&head, c);
 	if (is_fine && strcmp(request->method, "HEAD"))
@@ -676,9 +685,7 @@ static bool is_unchanged(const struct request *request, const struct stat *st)
 {
 	char etag[64];
 
-	snprintf(etag, sizeof(etag), "\"%llx-%llx\"",
-		 (unsigned long long)st->st_size,
-		 (unsigned long long)st->st_mtim.tv_nsec);
+	make_etag(st, etag);
 	return !strcmp(request->if_none_match, etag);
 }
 

@@ -214,6 +214,7 @@ dist_check_SCRIPTS += \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-reads-fetch-what-they-need.sh \
+	%D%/test-replaced-files-are-not-mixed.sh \
 	%D%/test-real-models-load.sh \
 	%D%/test-s3-errors-say-what-to-do.sh \
 	%D%/test-s3-mirrors-are-read.sh \

@@ -13,6 +13,7 @@
 #include "cache/cache.h"
 #include "dataset/blob.h"
 #include "dataset/reference.h"
+#include "dataset/version.h"
 
 #define LOG_MODULE "dataset"
 #include "base/log.h"
@@ -29,6 +30,7 @@ static void free_blob(struct object *object)
 	object_unref((struct object *)blob->recipe);
 	recipe_page_free(blob->inlined);
 	free(blob->url);
+	version_free(blob->version);
 	free(blob);
 }
 

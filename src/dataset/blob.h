@@ -14,6 +14,7 @@ struct blob {
 	struct recipe_object *recipe; /* NULL: inline */
 	struct recipe_page *inlined;
 	char *url; /* by reference: below the endpoint; else NULL */
+	struct version *version; /* by reference */
 	atomic_uint location_generation;
 	atomic_bool is_complete; /* in the cache: nothing to fetch ahead */
 };

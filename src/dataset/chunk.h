@@ -52,6 +52,7 @@ struct chunk_job {
 	struct blob *reference; /* the one blob by reference, counted; or NULL */
 	struct location *location; /* of it, counted; or NULL */
 	char *authorization;
+	char etag[FETCH_ETAG_MAX]; /* of what came before of the reference */
 	uint32_t progress;	    /* foreign.c: last seen, and when */
 	uint64_t progress_ms;
 

@@ -15,6 +15,7 @@
 #include "cache/cache.h"
 #include "dataset/hub.h"
 #include "dataset/reference.h"
+#include "dataset/version.h"
 
 /* Pages of blobs up to 16 MiB stay with the blob. */
 #define INLINE_BLOCKS 64u
@@ -153,7 +154,8 @@ int reference_open(struct dataset *dataset, const struct catalog_blob *info,
 	if (r < 0)
 		return r;
 	blob->url = malloc((size_t)info->url_len + 1);
-	r = blob->url ? 0 : -ENOMEM;
+	blob->version = version_new();
+	r = blob->url && blob->version ? 0 : -ENOMEM;
 	if (r == 0) {
 		memcpy(blob->url, info->url, info->url_len);
 		blob->url[info->url_len] = '\0';
@@ -215,7 +217,14 @@ int reference_find(struct chunk_job *job, enum fetch_class *ret_class,
 			    &job->location, ret_class, err);
 }
 
-void reference_ask(struct chunk_job *job)
+static bool is_same(struct fetch_request *request, const char *etag)
+{
+	const struct chunk_job *job = request->arg;
+
+	return version_is_same(job->reference->version, request, etag);
+}
+
+static void ask_where(struct chunk_job *job)
 {
 	struct fetch_request *request = &job->request;
 
@@ -230,6 +239,16 @@ void reference_ask(struct chunk_job *job)
 	request->path = job->reference->url;
 	request->authorization = job->authorization;
 	request->keeps_headers = true;
+}
+
+void reference_ask(struct chunk_job *job)
+{
+	struct fetch_request *request = &job->request;
+
+	ask_where(job);
+	version_known(job->reference->version, request, job->etag);
+	request->if_range = job->etag;
+	request->is_same = is_same;
 }
 
 bool reference_failed(struct chunk_job *job, enum fetch_class *class,

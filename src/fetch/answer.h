@@ -34,7 +34,7 @@ struct answer {
 	struct content_range range;
 	uint64_t length;
 	size_t header_bytes;
-	char etag[128];
+	char etag[FETCH_ETAG_MAX];
 	char region[64]; /* S3: where the bucket is */
 	char date[48], modified[48];
 	char location[ANSWER_LOCATION_MAX];

@@ -82,6 +82,14 @@ static bool judge_range(struct exchange *exchange)
 	return false;
 }
 
+static bool is_same_version(const struct exchange *exchange)
+{
+	struct fetch_request *request = exchange->job->request;
+
+	return !request->is_same ||
+	       request->is_same(request, exchange->answer.etag);
+}
+
 static void judge(struct exchange *exchange)
 {
 	const struct asked *asked = &exchange->job->asked;
@@ -94,6 +102,11 @@ static void judge(struct exchange *exchange)
 		exchange_fail(exchange, judgement->class, err.text);
 	if (judgement->action != ANSWER_TAKE)
 		return;
+	if (!is_same_version(exchange)) {
+		exchange_fail(exchange, FETCH_WRONG,
+			      "the file was replaced on the server");
+		return;
+	}
 	if (asked->has_range && judge_range(exchange))
 		return;
 	if (!exchange->has_failed)
@@ -297,6 +310,8 @@ static int add_headers(struct exchange *exchange)
 		r = add_header(exchange, "Pragma", "no-cache");
 	if (r == 0 && job->if_none_match)
 		r = add_header(exchange, "If-None-Match", job->if_none_match);
+	if (r == 0 && job->if_range && job->if_range[0])
+		r = add_header(exchange, "If-Range", job->if_range);
 	if (r == 0 && job->authorization &&
 	    asprintf(&exchange->authorization.data, "Authorization: %s",
 		     job->authorization) < 0) {

@@ -95,6 +95,8 @@ enum fetch_class {
 };
 const char *fetch_class_name(enum fetch_class class); /* "unreachable" */
 
+#define FETCH_ETAG_MAX 128
+
 /* All but the first are for s3:// only. */
 enum fetch_method { FETCH_GET, FETCH_PUT, FETCH_POST, FETCH_DELETE };
 
@@ -131,6 +133,7 @@ struct fetch_request {
 	 * its reader's time is not shared either. */
 	uint32_t demand_bytes_per_s;
 	const char *if_none_match; /* ETag, "*" with FETCH_PUT, or NULL */
+	const char *if_range;	   /* http: a strong ETag; NULL or "": none */
 	enum fetch_method method;
 	/* After '?': escaped, sorted, each with its '='; or NULL. It, if_match
 	 * and what is sent are not copied. */
@@ -145,6 +148,10 @@ struct fetch_request {
 	 * requests). */
 	void (*progress)(struct fetch_request *request, const uint8_t *body,
 			 size_t len);
+	/* http: an answer would be taken, of which no byte has been; on the
+	 * transfer thread; may be NULL. false: its ETag ("": none) shows that
+	 * it is of another version, and the request fails: FETCH_WRONG. */
+	bool (*is_same)(struct fetch_request *request, const char *etag);
 	/* Exactly once, on the transfer thread or a file thread; must not
 	 * block. The request may be freed inside. */
 	void (*done)(struct fetch_request *request);
@@ -167,7 +174,7 @@ struct fetch_request {
 	/* The server's clock and the thing's last change, in seconds; -1:
 	 * not said. */
 	int64_t date, modified;
-	char etag[128];
+	char etag[FETCH_ETAG_MAX];
 	uint32_t retry_after_ms; /* asked by the server, 0: none */
 	struct err err; /* "HTTP 503", "timed out after 10 s"...: no URL */
 

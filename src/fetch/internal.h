@@ -90,7 +90,7 @@ struct job {
 	uint64_t deadline_ms;
 	uint32_t silence_ms, connect_ms, min_bytes_per_s, demand_bytes_per_s;
 	char *path;
-	char *if_none_match;
+	char *if_none_match, *if_range;
 	char *authorization;
 	enum fetch_priority priority;
 	enum job_state state;

@@ -54,6 +54,7 @@ static void job_free(struct job *job)
 {
 	free(job->path);
 	free(job->if_none_match);
+	free(job->if_range);
 	free(job->authorization);
 	free(job);
 }
@@ -74,6 +75,12 @@ static bool header_value_valid(const char *text)
 	return true;
 }
 
+static bool etag_valid(const char *text)
+{
+	return !text ||
+	       (strlen(text) < FETCH_ETAG_MAX && header_value_valid(text));
+}
+
 static int request_check(const struct fetch_request *request, struct err *err)
 {
 	uint64_t end;
@@ -87,9 +94,8 @@ static int request_check(const struct fetch_request *request, struct err *err)
 		return err_set(err, EINVAL, "not a valid range");
 	if (request->method != FETCH_GET && !request->origin->s3)
 		return err_set(err, ENOTSUP, "nothing can be written there");
-	if (request->if_none_match &&
-	    (strlen(request->if_none_match) >= sizeof(request->etag) ||
-	     !header_value_valid(request->if_none_match)))
+	if (!etag_valid(request->if_none_match) ||
+	    !etag_valid(request->if_range))
 		return err_set(err, EINVAL, "not a valid ETag");
 	if (request->authorization &&
 	    !header_value_valid(request->authorization))
@@ -162,6 +168,7 @@ static struct job *job_new(struct fetch_request *request)
 	job->start_ms = now_ms();
 	if (copy_text(request->path, &job->path) < 0 ||
 	    copy_text(request->if_none_match, &job->if_none_match) < 0 ||
+	    copy_text(request->if_range, &job->if_range) < 0 ||
 	    copy_text(request->authorization, &job->authorization) < 0) {
 		job_free(job);
 		return NULL;

@@ -4,6 +4,7 @@
 
 #undef NDEBUG
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -140,6 +142,59 @@ static void test_going_past_caches(void **state)
 	assert_stamps(&waiting, 0, 10);
 	log = origin_server_log(&server);
 	assert_int_equal(log_count(log, "\"cache_control\":\"no-cache\""), 1);
+	free(log);
+}
+
+static char first_etag[128];
+
+static bool is_as_first(struct fetch_request *request, const char *etag)
+{
+	(void)request;
+	if (!first_etag[0])
+		snprintf(first_etag, sizeof(first_etag), "%s", etag);
+	return !strcmp(first_etag, etag);
+}
+
+/* The server sends all of the new file, or a range that is not of the old. */
+static void test_a_file_is_replaced(void **state)
+{
+	static const char *const rules[] = {"clear", "add=strip&target=etag",
+					    "clear"};
+	struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	struct waiting waiting;
+	char path[128], *log;
+
+	(void)state;
+	first_etag[0] = '\0';
+	stamp_file(server.root, "changing", TAG, SIZE);
+	snprintf(path, sizeof(path), "%s/changing", server.root);
+	for (int i = 0; i < 3; i++) {
+		origin_server_control(&server, rules[i]);
+		/* An answer without an ETag proves nothing, here. */
+		prepare_range(&waiting, "changing", C, 100);
+		waiting.request.is_same = i == 1 ? NULL : is_as_first;
+		waiting.request.if_range = first_etag;
+		run(&waiting);
+		assert_stamps(&waiting, C, 100);
+	}
+	log = origin_server_log(&server);
+	assert_int_equal(log_count(log, "\"status\":206"), 3);
+	assert_int_equal(log_count(log, "\"if_range\":null"), 1);
+	free(log);
+
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		prepare_range(&waiting, "changing", C, 100);
+		waiting.request.is_same = is_as_first;
+		waiting.request.if_range = i ? NULL : first_etag;
+		run(&waiting);
+		assert_int_equal(waiting.request.class, FETCH_WRONG);
+		assert_non_null(strstr(waiting.request.err.text, "replaced"));
+		assert_null(waiting.request.body);
+	}
+	log = origin_server_log(&server);
+	assert_int_equal(log_count(log, "\"status\":206"), 1);
+	assert_int_equal(log_count(log, "\"status\":200"), 1);
 	free(log);
 }
 
@@ -481,6 +536,7 @@ int main(void)
 		TEST(test_names_are_escaped),
 		TEST(test_not_modified),
 		TEST(test_going_past_caches),
+		TEST(test_a_file_is_replaced),
 		TEST(test_200_at_once),
 		TEST(test_redirects),
 		TEST(test_proxy),
