@@ -150,6 +150,7 @@ dist_check_SCRIPTS += \
 	%D%/test-hub-large-files-are-verified.sh \
 	%D%/test-hub-limits-are-respected.sh \
 	%D%/test-hub-listings-are-whole.sh \
+	%D%/test-hub-locations-are-not-the-hub.sh \
 	%D%/test-hub-locations-expire.sh \
 	%D%/test-hub-models-are-mapped.sh \
 	%D%/test-hub-repositories-are-mounted.sh \

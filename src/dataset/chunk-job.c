@@ -597,17 +597,18 @@ static bool drop_good(struct chunk_job *job)
 static void retry_reference(struct chunk_job *job, enum fetch_class class,
 			    const char *text)
 {
-	bool is_alive;
+	bool is_noted;
 	struct err err;
 
 	err_set(&err, EIO, "%s", text);
+	is_noted = reference_note(job, class);
 	if (reference_failed(job, &class, &err))
 		return;
 	/* What it says of one file says nothing of others. */
-	is_alive = class == FETCH_REFUSED || class == FETCH_ABSENT ||
-		   class == FETCH_WRONG;
+	is_noted |= class == FETCH_REFUSED || class == FETCH_ABSENT ||
+		    class == FETCH_WRONG;
 	note_failure(job, class, err.text, job->request.retry_after_ms,
-		     is_alive);
+		     is_noted);
 }
 
 static void run_outcome(struct task *task, struct worker *worker)
@@ -621,7 +622,9 @@ static void run_outcome(struct task *task, struct worker *worker)
 	if (drop_good(job))
 		tries_progress(&job->tries);
 	if (job->count == 0) {
-		tries_note(&job->tries, job->mirror, FETCH_OK, NULL, 0);
+		if (!job->reference || !reference_note(job, FETCH_OK))
+			tries_note(&job->tries, job->mirror, FETCH_OK, NULL,
+				   0);
 		job_free(job);
 		return;
 	}

@@ -182,9 +182,32 @@ static bool is_at_hub(const struct chunk_job *job)
 	return job->reference->id.type == DIGEST_GIT_SHA1;
 }
 
+/* While the server of the location is known to be dead one job at a time looks
+ * whether it still is; all others end here. */
+static int check_server(struct chunk_job *job, enum fetch_class *ret_class,
+			struct err *err)
+{
+	struct origin *origin = job->location->origin;
+	const uint32_t tried = 0;
+	struct origin_health health;
+
+	if (!origin)
+		return 0;
+	origin_health(origin, &health);
+	if (!health_is_dead(&health) ||
+	    origins_choose(&health, &tried, 1, now_ms(), 0) == 0)
+		return 0;
+	job->tries.give_up_ms = now_ms();
+	*ret_class = health.last;
+	return err_set(err, EIO, "'%s', where it sends us, does not answer",
+		       origin_name(origin));
+}
+
 int reference_find(struct chunk_job *job, enum fetch_class *ret_class,
 		   struct err *err)
 {
+	int r;
+
 	for (uint32_t i = 0; i < job->count; i++) {
 		struct job_chunk *chunk = &job->chunks[i];
 
@@ -213,8 +236,21 @@ int reference_find(struct chunk_job *job, enum fetch_class *ret_class,
 				       "up, again in %u s",
 				       (paused_ms + 999) / 1000);
 	}
-	return location_get(job->dataset, job->reference, &job->waiter,
-			    &job->location, ret_class, err);
+	r = location_get(job->dataset, job->reference, &job->waiter,
+			 &job->location, ret_class, err);
+	return r == 0 ? check_server(job, ret_class, err) : r;
+}
+
+bool reference_note(struct chunk_job *job, enum fetch_class class)
+{
+	if (!job->location || !job->location->origin)
+		return false;
+	/* what it says of one file says nothing of others */
+	if (class == FETCH_REFUSED || class == FETCH_ABSENT)
+		class = FETCH_OK;
+	if (class != FETCH_WRONG)
+		origin_note(job->location->origin, class, now_ms());
+	return true;
 }
 
 static bool is_same(struct fetch_request *request, const char *etag)
@@ -264,12 +300,13 @@ bool reference_failed(struct chunk_job *job, enum fetch_class *class,
 				     request, job->authorization, err, &r);
 		return false;
 	}
-	if (*class != FETCH_REFUSED && *class != FETCH_ABSENT &&
-	    *class != FETCH_WRONG)
+	if (*class == FETCH_CANCELED || *class == FETCH_LOCAL)
 		return false;
-	/* Its time may have been over, or it was withdrawn. */
+	/* Its time may have been over, it was withdrawn, or the Hub knows by
+	 * now that its server is down. */
 	location_void(job->node, job->reference, job->location);
-	if (*class == FETCH_WRONG || job->is_fresh)
+	if ((*class != FETCH_REFUSED && *class != FETCH_ABSENT) ||
+	    job->is_fresh)
 		return false;
 	job->is_fresh = true;
 	return true;
