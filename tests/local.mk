@@ -402,22 +402,6 @@ EXTRA_DIST += $(client_tests)
 check-clients: check-build
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(client_tests)'
 
-# The tests of what has threads, with random yields, in a build of their own.
-noise_tests = \
-	%D%/unit/test-cache-processes \
-	%D%/unit/test-cache-seal \
-	%D%/unit/test-cache-threads \
-	%D%/unit/test-dataset-prefetch \
-	%D%/unit/test-dataset-processes \
-	%D%/unit/test-fetch-faults \
-	%D%/unit/test-flight \
-	$(NULL)
-
-.PHONY: check-noise
-check-noise:
-	$(AM_V_at)bash $(top_srcdir)/contrib/check --tests '$(noise_tests)' \
-	--enable-sanitizers=thread --enable-schedule-noise CFLAGS='-g -O1'
-
 # clang, valgrind, fuzzing, distcheck: an hour, before a release.
 .PHONY: check-all
 check-all:
