@@ -45,6 +45,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/files.h \
 	%D%/cache/index-choice.c \
 	%D%/cache/index-private.h \
+	%D%/cache/index-watch.c \
 	%D%/cache/index-write.c \
 	%D%/cache/index.c \
 	%D%/cache/index.h \

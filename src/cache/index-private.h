@@ -10,7 +10,7 @@
 
 #include "cache/index.h"
 
-/* Shared by index.c and index-write.c only. */
+/* Shared by the files of the index only. */
 #define INDEX_FORMAT 3u
 /* Look-ups at the same time; more wait for one of these. */
 #define INDEX_READERS 4

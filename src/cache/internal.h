@@ -60,6 +60,12 @@ void cache_index_open(struct cache *cache);
 void cache_index_renew(struct cache *cache);
 void cache_index_close(struct cache *cache);
 
+/* index-watch.c, with the writer's gate but for the first. begin: false, and the
+ * index is dead, if somebody has written to it since the last end. */
+void index_watch_reset(int gate_fd);
+bool index_watch_begin(struct index *index, int gate_fd);
+void index_watch_end(struct index *index, int gate_fd);
+
 /* Conditions that time out by CLOCK_MONOTONIC, as now_ms() counts. */
 void cond_init_monotonic(pthread_cond_t *cond);
 /* LMDB keeps a few hundred bytes per level on the stack, and little else

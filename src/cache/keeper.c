@@ -305,7 +305,10 @@ void keeper_init(struct keeper *keeper, struct cache *cache)
 	cond_init_monotonic(&keeper->wake);
 	keeper->idle_asked = claims_idle_asked(&cache->claims);
 	keeper->tick_ms = now_ms();
-	keeper->hurried = gate_is_first(cache->gate_fd) ? 256 : 0;
+	if (!gate_is_first(cache->gate_fd))
+		return;
+	keeper->hurried = 256;
+	index_watch_reset(cache->gate_fd);
 }
 
 void keeper_release(struct keeper *keeper)

@@ -211,16 +211,20 @@ static int write_index(struct recorder *recorder, size_t count,
 {
 	struct cache *cache = recorder->cache;
 	struct index *index = cache->index;
-	int r = -EIO;
+	int r;
 
 	/* Nobody replaces it while the gate is held: what is current now has
 	 * no lock that somebody has left behind. */
-	if (index_is_current(index))
-		r = index_write(index, recorder->ops, count, ret_used);
+	if (!index_is_current(index) ||
+	    !index_watch_begin(index, cache->gate_fd))
+		return -EIO;
+	r = index_write(index, recorder->ops, count, ret_used);
 	if (r == -ENOSPC && layout_ballast_drop(cache->dirfd)) {
 		log_warning("disk full, gave the ballast to the index");
 		r = index_write(index, recorder->ops, count, ret_used);
 	}
+	if (r != -EFAULT)
+		index_watch_end(index, cache->gate_fd);
 	if (r < 0)
 		log_limited(60000, log_warning("cannot record: count=%zu "
 					       "reason=%s", count,

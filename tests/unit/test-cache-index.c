@@ -167,6 +167,62 @@ static void test_fails_while_running(void **state)
 	env_remove(dir);
 }
 
+/* Pages [first, end) of the index: as they are, or noise. */
+static void rewrite(const char *path, off_t first, off_t end, bool is_noise)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	uint8_t page[4096];
+
+	assert_true(fd >= 0);
+	for (off_t at = first * 4096; at < end * 4096; at += 4096) {
+		assert_int_equal(pread(fd, page, sizeof(page), at), 4096);
+		if (is_noise)
+			env_fill(98, (uint64_t)at, page, sizeof(page));
+		assert_int_equal(pwrite(fd, page, sizeof(page), at), 4096);
+	}
+	close(fd);
+}
+
+/* What others have written is not written on, whether it can be told from what
+ * was there or not. */
+static void test_written_by_others(void **state)
+{
+	char *dir = env_directory(), path[512];
+	struct cache_usage usage = {0};
+	_Atomic int recorded = 0;
+	struct cache_blob *blob;
+	struct cache *cache;
+	struct stat st;
+	int wanted = 0;
+
+	(void)state;
+	cache = env_open(dir);
+	blob = env_blob(cache, 1, UNITS);
+	snprintf(path, sizeof(path), "%s/index/data.mdb", dir);
+	for (unsigned int i = 0; i < 4; i++) {
+		/* known by then, and older than a tick of the clock */
+		assert_int_equal(env_put(blob, 1, i, &recorded), 0);
+		env_wait(&recorded, ++wanted);
+		assert_int_equal(kept_aside(dir), i);
+		usleep(50000);
+		assert_int_equal(stat(path, &st), 0);
+		rewrite(path, 2, i % 2 ? st.st_size / 4096 : 3, i % 2);
+		assert_int_equal(env_put(blob, 1, UNITS - 1, &recorded), 0);
+		env_wait(&recorded, ++wanted);
+		assert_int_equal(kept_aside(dir), i + 1);
+		usage.records = false;
+		for (int n = 0; n < 12000 && !usage.records; n++) {
+			usleep(5000);
+			cache_usage(cache, &usage);
+		}
+		assert_true(usage.records);
+		assert_int_equal(env_check(blob, 1, i), 1);
+	}
+	cache_blob_close(blob);
+	cache_close(cache);
+	env_remove(dir);
+}
+
 static void test_full_disk(void **state)
 {
 	char *dir = env_directory(), path[512] = "";
@@ -204,7 +260,8 @@ static void test_full_disk(void **state)
 	/* Holes need no space, but the index does: the ballast is given. */
 	for (uint64_t unit = 600; unit < 900; unit++) {
 		assert_int_equal(cache_blob_put(blob, unit, unit * UNIT, NULL,
-						UNIT, env_count, &recorded), 0);
+						UNIT, env_count, &recorded),
+				 0);
 		stored++;
 		if (unit % 10 == 0)
 			env_wait(&recorded, (int)stored + 1);
@@ -246,10 +303,15 @@ static void test_stale_generation_is_void(void **state)
 	assert_int_equal(index_open(dir, 0, &index, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		ops[i] = (struct index_op){
-			.kind = INDEX_RECORD, .id = env_id(1), .gen = 7,
-			.may_create = true, .unit = (uint64_t)i * 100,
-			.checksum = 40 + (uint64_t)i, .length = 10,
-			.blob_bytes = 10000, .unit_count = 1000,
+			.kind = INDEX_RECORD,
+			.id = env_id(1),
+			.gen = 7,
+			.may_create = true,
+			.unit = (uint64_t)i * 100,
+			.checksum = 40 + (uint64_t)i,
+			.length = 10,
+			.blob_bytes = 10000,
+			.unit_count = 1000,
 			.disk_bytes = 4096 * ((uint64_t)i + 1),
 		};
 	assert_int_equal(index_write(index, ops, 3, &used), 0);
@@ -295,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_is_moved_aside),
 		cmocka_unit_test(test_empty_index_is_new),
 		cmocka_unit_test(test_fails_while_running),
+		cmocka_unit_test(test_written_by_others),
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_stale_generation_is_void),
 	};
