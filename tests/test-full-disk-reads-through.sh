@@ -43,23 +43,30 @@ readers() {
 	for i in "${pids[@]}"; do wait "$i" || fail "a reader failed"; done
 }
 cached() { getfattr --only-values -n user.larder.cached "mnt/$1"; }
-# whether a file that is read now is kept
-keeps() {
-	local i
-	drop_caches
-	for i in 0 1 2; do
-		cat mnt/$i > /dev/null
-		[ "$(cached $i)" != 4000000 ] || return 0
+# the first of the files that is not kept
+unkept() {
+	local bytes=$1 file
+	shift
+	for file in "$@"; do
+		[ "$(cached "$file")" = "$bytes" ] || { echo "$file"; return; }
 	done
-	return 1
+	fail "all of them are kept"
 }
+# whether a file is kept by the next time that it is read
+keeps() {
+	drop_caches
+	cat "mnt/$2" > /dev/null
+	[ "$(cached "$2")" = "$1" ]
+}
+large_files=({0..19})
+small_files=(many/{0..299})
 
 small ""
 grep -q "warning: cache: limits fit to the disk: dir=$T/cache size=6[0-9]\.[0-9] MiB" log ||
 	fail "no word of the limit: $(cat log)"
 readers read_files
 [ "$(df --output=avail -B1 cache | tail -1)" -ge 1000000 ] || fail "no space was left"
-wait_for 30 keeps
+wait_for 60 keeps 4000000 "$(unkept 4000000 "${large_files[@]}")"
 
 # no bytes left at all
 (read_files; read_files) & reader=$!
@@ -67,7 +74,7 @@ head -c 100M /dev/zero > cache/lost+found 2> /dev/null || true
 readers read_files
 wait $reader || fail "a reader failed when the disk ran full"
 rm cache/lost+found
-wait_for 120 keeps
+wait_for 60 keeps 4000000 "$(unkept 4000000 "${large_files[@]}")"
 kill -0 $pid || fail "the process has gone"
 [ "$(grep -c warning log)" -le 6 ] || fail "too many warnings: $(cat log)"
 large
@@ -82,16 +89,7 @@ read_many() {
 	done
 }
 readers read_many
-keeps_small() {
-	local i
-	drop_caches
-	for i in 1 2 3 4 5 6; do
-		cat mnt/many/$i > /dev/null
-		[ "$(cached many/$i)" != 140000 ] || return 0
-	done
-	return 1
-}
-wait_for 120 keeps_small
+wait_for 60 keeps 140000 "$(unkept 140000 "${small_files[@]}")"
 larder status --json -c larder.conf | python3 -c '
 import json, sys
 m, = [m for m in json.load(sys.stdin)["mounts"] if m["mountpoint"] == sys.argv[1]]

@@ -100,7 +100,7 @@ static uint64_t segment_size(const struct cache_blob *blob, uint64_t segment)
 }
 
 /* Opens, locks and, if it is short, extends a file. -ENOENT: as if missing. */
-static int open_file(struct cache_blob *blob, const char *path, int flags,
+static int open_there(struct cache_blob *blob, const char *path, int flags,
 		     uint64_t size)
 {
 	struct blob_table *table = &blob->cache->blobs;
@@ -126,6 +126,24 @@ static int open_file(struct cache_blob *blob, const char *path, int flags,
 	    ftruncate(fd, (off_t)size) < 0)
 		return -errno;
 	return steal_fd(&fd);
+}
+
+/* The same; what is to be made gets its directory, which eviction takes away
+ * whenever it is empty. */
+static int open_file(struct cache_blob *blob, const char *path, int flags,
+		     uint64_t size)
+{
+	const char directory[3] = { path[0], path[1], '\0' };
+	int r = open_there(blob, path, flags, size);
+
+	for (int i = 0; i < ATTACH_TRIES && r == -ENOENT && (flags & O_CREAT);
+	     i++) {
+		if (mkdirat(blob->cache->blobs.dirfd, directory, 0700) < 0 &&
+		    errno != EEXIST)
+			return -errno;
+		r = open_there(blob, path, flags, size);
+	}
+	return r;
 }
 
 int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create)
@@ -492,14 +510,7 @@ static int create_file(struct cache_blob *blob, const char *path,
 {
 	uint64_t size = segment_bytes && segment_bytes < blob->blob_bytes ?
 				segment_bytes : blob->blob_bytes;
-	int fd = open_file(blob, path, O_CREAT | O_EXCL, size);
-	char directory[3] = { path[0], path[1], '\0' };
 
-	if (fd != -ENOENT)
-		return fd;
-	if (mkdirat(blob->cache->blobs.dirfd, directory, 0700) < 0 &&
-	    errno != EEXIST)
-		return -errno;
 	return open_file(blob, path, O_CREAT | O_EXCL, size);
 }
 
@@ -622,6 +633,15 @@ void blob_unlink_own(struct cache_blob *blob)
 		blob_path(&blob->id, blob->gen, blob->segment_bytes, i, path);
 		unlinkat(blob->cache->blobs.dirfd, path, 0);
 	}
+}
+
+void blob_directory_drop(int blobs_fd, const struct digest *id)
+{
+	char path[BLOB_PATH_MAX];
+
+	blob_announcement_path(id, path);
+	path[2] = '\0';
+	unlinkat(blobs_fd, path, AT_REMOVEDIR);
 }
 
 static int remove_file(int blobs_fd, const char *path, bool is_dry_run)

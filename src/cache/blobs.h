@@ -137,6 +137,8 @@ void blob_unlink_own(struct cache_blob *blob);
  * (-EBUSY). is_dry_run: only looks. -ENOENT: it was not there. */
 int blob_file_remove(int blobs_fd, const struct evict_candidate *candidate,
 		     bool is_dry_run);
+/* The directory of a blob's files, if none are left in it. */
+void blob_directory_drop(int blobs_fd, const struct digest *id);
 
 /* ab/cdef.GEN[.N], or ab/cdef.new for the announcement. */
 #define BLOB_PATH_MAX 128

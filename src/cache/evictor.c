@@ -101,6 +101,7 @@ static void forget(struct cache *cache, const struct evict_candidate *candidate)
 		blob_announcement_path(&candidate->id, path);
 		unlinkat(cache->blobs.dirfd, path, 0);
 	}
+	blob_directory_drop(cache->blobs.dirfd, &candidate->id);
 	crash_point("evict-unlinked");
 	(void)recorder_add(&cache->recorder, &drop);
 	crash_point("evict-dropped");
@@ -277,7 +278,8 @@ static uint64_t excess_now(struct cache *cache)
 	if (index_used(cache->index, &used) == 0)
 		atomic_store(&space->used, used);
 	excess = space_excess(&space->limits, space_used(space),
-			      space_free_bytes(space));
+			      space_free_bytes(space),
+			      atomic_load(&space->refused));
 	/* Quotas and inodes are not asked for: who is told that they are
 	 * used up frees a tenth. */
 	if (excess == 0 && atomic_load(&space->is_full))
@@ -285,33 +287,50 @@ static uint64_t excess_now(struct cache *cache)
 	return excess;
 }
 
+/* Files that no row speaks of are not in the total, so what is missing on the
+ * disk may be more than all that is known. */
+static bool is_sweep_due(struct cache *cache)
+{
+	return now_ms() >= cache->evictor.next_full_sweep_ms &&
+	       space_free_bytes(&cache->space) <
+		       cache->space.limits.min_free_bytes;
+}
+
+static uint64_t evict_leftovers(struct cache *cache, uint64_t missing)
+{
+	cache->evictor.next_full_sweep_ms = now_ms() + FULL_SWEEP_MS;
+	for (unsigned int i = 0; i < 256; i++) {
+		keeper_sweep(cache, i, PRESSED_AGE_S);
+		measure_directory(cache, i);
+	}
+	return missing ? measure_evict_objects(cache, missing, OLD_OBJECT_S) :
+			 0;
+}
+
 /* Whether enough was freed, or another round will free more. */
 static bool evict_gated(struct cache *cache)
 {
 	struct candidates candidates = { 0 };
 	uint64_t excess = excess_now(cache), freed = 0;
+	bool is_more;
 
-	if (excess == 0)
+	if (excess == 0 && !is_sweep_due(cache))
 		return true;
 	candidates.items = calloc(CANDIDATES_MAX, sizeof(*candidates.items));
 	if (candidates.items && collect(cache, &candidates) == 0)
 		freed = evict_candidates(cache, &candidates, excess);
-	if (freed < excess && !(candidates.is_cut && freed > 0) &&
-	    now_ms() >= cache->evictor.next_full_sweep_ms) {
-		cache->evictor.next_full_sweep_ms = now_ms() + FULL_SWEEP_MS;
-		for (unsigned int i = 0; i < 256; i++) {
-			keeper_sweep(cache, i, PRESSED_AGE_S);
-			measure_directory(cache, i);
-		}
-		freed += measure_evict_objects(cache, excess - freed,
-					       OLD_OBJECT_S);
-	}
+	is_more = candidates.is_cut && freed > 0;
+	if ((freed < excess && !is_more &&
+	     now_ms() >= cache->evictor.next_full_sweep_ms) ||
+	    is_sweep_due(cache))
+		freed += evict_leftovers(cache, bytes_left(excess, freed));
 	atomic_store(&cache->space.is_full, false);
+	atomic_store(&cache->space.refused, 0);
 	/* The next look at the total must see it. */
 	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
 	crash_point("evict-flushed");
 	free(candidates.items);
-	return freed >= excess || (candidates.is_cut && freed > 0);
+	return freed >= excess || is_more;
 }
 
 /*
@@ -345,7 +364,7 @@ void evictor_run(struct cache *cache)
 	if (cache->is_readonly || !cache_has_index(cache) ||
 	    atomic_load(&cache->recorder.is_suspended) ||
 	    now_ms() < atomic_load(&evictor->quiet_until_ms) ||
-	    excess_now(cache) == 0)
+	    (excess_now(cache) == 0 && !is_sweep_due(cache)))
 		return;
 	scoped_lock(&evictor->lock);
 	if (!take_turn(cache, &has_gate))

@@ -160,6 +160,8 @@ void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s)
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
 			sweep_entry(cache, fd, name, entry->d_name, age_s);
+	if (dir)
+		unlinkat(cache->blobs.dirfd, name, AT_REMOVEDIR);
 }
 
 /* ---- ticks */

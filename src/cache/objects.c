@@ -126,6 +126,7 @@ int cache_object_put(struct cache *cache, enum cache_object_kind kind,
 		count(cache, name, disk_bytes(cache, path) - before);
 	else
 		atomic_fetch_add(&cache->puts_failed, 1);
+	space_failed(&cache->space, r);
 	return r;
 }
 

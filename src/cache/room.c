@@ -40,11 +40,6 @@ static void scan_rows(struct cache *cache, struct room_scan *scan)
 	} while (n == SCAN_STEP);
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
-
 void cache_room(struct cache *cache, uint32_t idle_s, struct cache_room *ret)
 {
 	const struct space_limits *limits = &cache->space.limits;
@@ -54,10 +49,11 @@ void cache_room(struct cache *cache, uint32_t idle_s, struct cache_room *ret)
 	pin_set_init(&scan.pins, cache->dirfd);
 	scan_rows(cache, &scan);
 	pin_set_release(&scan.pins);
-	disk = less(space_free_bytes(&cache->space), limits->min_free_bytes);
+	disk = bytes_left(space_free_bytes(&cache->space),
+			  limits->min_free_bytes);
 	*ret = (struct cache_room){
 		.limit_bytes = limits->limit_bytes,
-		.free_bytes = less(limits->limit_bytes, scan.used),
+		.free_bytes = bytes_left(limits->limit_bytes, scan.used),
 		.evictable_bytes = scan.evictable,
 	};
 	if (disk < ret->free_bytes) {
@@ -69,5 +65,5 @@ void cache_room(struct cache *cache, uint32_t idle_s, struct cache_room *ret)
 	 * the asking. */
 	if (idle_s > 0)
 		ret->evictable_bytes =
-			less(scan.evictable, ret->limit_bytes / 10);
+			bytes_left(scan.evictable, ret->limit_bytes / 10);
 }

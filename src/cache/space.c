@@ -16,6 +16,7 @@
 /* Writes go on this far above the limit while eviction runs. */
 #define SLACK_MAX_BYTES (UINT64_C(64) << 20)
 #define BUDGET_MAX_BYTES (UINT64_C(64) << 20)
+#define BUDGET_SHARE 4
 /* Others write too: a look at the disk is not trusted for longer. */
 #define BUDGET_MS 200
 
@@ -42,19 +43,42 @@ struct space_limits space_limits_choose(uint64_t total_bytes,
 	return limits;
 }
 
-uint64_t space_excess(const struct space_limits *limits, uint64_t used_bytes,
-		      uint64_t free_bytes)
+static uint64_t beyond_limit(uint64_t limit_bytes, uint64_t used_bytes,
+			     uint64_t refused_bytes)
 {
-	uint64_t excess = 0, wanted;
+	uint64_t goal = limit_bytes / 10 * 9;
 
-	if (used_bytes > limits->limit_bytes)
-		excess = used_bytes - limits->limit_bytes / 10 * 9;
-	if (free_bytes < limits->min_free_bytes) {
-		wanted = limits->min_free_bytes + limits->min_free_bytes / 10 -
-			 free_bytes;
-		if (wanted > excess)
-			excess = wanted;
-	}
+	if (used_bytes + refused_bytes <= limit_bytes)
+		return 0;
+	if (refused_bytes > limit_bytes - goal)
+		goal = bytes_left(limit_bytes, refused_bytes);
+	return bytes_left(used_bytes, goal);
+}
+
+static uint64_t below_free(uint64_t min_free_bytes, uint64_t free_bytes,
+			   uint64_t refused_bytes)
+{
+	/* So that a budget suffices for it, and for the next few. */
+	uint64_t room = refused_bytes * BUDGET_SHARE;
+	uint64_t more = min_free_bytes / 10;
+
+	if (free_bytes >= min_free_bytes + room)
+		return 0;
+	if (room + room / 2 > more)
+		more = room + room / 2;
+	return min_free_bytes + more - free_bytes;
+}
+
+uint64_t space_excess(const struct space_limits *limits, uint64_t used_bytes,
+		      uint64_t free_bytes, uint64_t refused_bytes)
+{
+	uint64_t excess = beyond_limit(limits->limit_bytes, used_bytes,
+				       refused_bytes);
+	uint64_t wanted = below_free(limits->min_free_bytes, free_bytes,
+				     refused_bytes);
+
+	if (wanted > excess)
+		excess = wanted;
 	return excess < used_bytes ? excess : used_bytes;
 }
 
@@ -110,6 +134,19 @@ uint64_t space_used(struct space *space)
  * at the same time stay within it together. */
 #define WRITERS 4u
 
+/* While it stands in the way, being within the limits is not enough: eviction
+ * makes room for it. */
+static int refuse(struct space *space, uint64_t length)
+{
+	uint64_t refused = atomic_load(&space->refused);
+
+	while (refused < length &&
+	       !atomic_compare_exchange_weak(&space->refused, &refused, length))
+		;
+	atomic_store(&space->wants_eviction, true);
+	return -ENOSPC;
+}
+
 static bool is_within_limit(struct space *space, uint64_t length)
 {
 	uint64_t limit = space->limits.limit_bytes;
@@ -135,22 +172,20 @@ static void renew_budget(struct space *space)
 	space->free_bytes = free_bytes;
 	if (free_bytes <= space->limits.min_free_bytes)
 		return;
-	left = (free_bytes - space->limits.min_free_bytes) / 4;
+	left = (free_bytes - space->limits.min_free_bytes) / BUDGET_SHARE;
 	space->budget = left < BUDGET_MAX_BYTES ? left : BUDGET_MAX_BYTES;
 }
 
 int space_admit(struct space *space, uint64_t length)
 {
 	if (!is_within_limit(space, length))
-		return -ENOSPC;
+		return refuse(space, length);
 	scoped_lock(&space->lock);
 	if (space->budget < length ||
 	    now_ms() - space->checked_ms > BUDGET_MS)
 		renew_budget(space);
-	if (space->budget < length) {
-		atomic_store(&space->wants_eviction, true);
-		return -ENOSPC;
-	}
+	if (space->budget < length)
+		return refuse(space, length);
 	space->budget -= length;
 	return 0;
 }

@@ -21,9 +21,16 @@ struct space_limits space_limits_choose(uint64_t total_bytes,
 					uint64_t limit_bytes,
 					uint64_t min_free_bytes);
 /* Bytes to evict so that there is room again: 0 while within both limits;
- * beyond one of them down to 90 % (110 % of the free space). */
+ * beyond one of them down to 90 % (110 % of the free space). A write of
+ * refused_bytes that was not admitted (0: none was) must be afterwards. */
 uint64_t space_excess(const struct space_limits *limits, uint64_t used_bytes,
-		      uint64_t free_bytes);
+		      uint64_t free_bytes, uint64_t refused_bytes);
+
+/* a - b, but never below zero. */
+static inline uint64_t bytes_left(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
 
 struct space {
 	int dirfd;
@@ -31,6 +38,7 @@ struct space {
 	_Atomic uint64_t used;       /* the index's total, as last seen */
 	_Atomic uint64_t unrecorded; /* written, not yet in that total */
 	_Atomic uint64_t unlinked;   /* kept open here, without a name */
+	_Atomic uint64_t refused;    /* the largest since the last eviction */
 	_Atomic bool wants_eviction;
 	_Atomic bool is_full;        /* the filesystem said so: by quota or
 				      * for want of inodes, perhaps */

@@ -21,6 +21,7 @@
 #define SHARDS 64u
 #define BUCKETS 32u
 #define REMEMBER_MS 1000u
+#define GIVE_AGAIN_MS 1000u
 
 struct flight_shard {
 	pthread_mutex_t lock; /* guards all below, and what flight.h says */
@@ -315,17 +316,40 @@ static bool grow_targets(struct flight *flight)
 	return true;
 }
 
+static struct flight_target *find_target(struct flight *flight,
+					 const struct digest *id, uint64_t unit)
+{
+	for (uint32_t i = 0; i < flight->target_count; i++)
+		if (flight->targets[i].unit == unit &&
+		    digest_equal(&flight->targets[i].id, id))
+			return &flight->targets[i];
+	return NULL;
+}
+
+/* Who asks for it has not found it in the cache, which refused it or has
+ * evicted it since: memory must not keep it out of there for good. */
+static bool give_again(struct flight *flight, struct flight_target *target,
+		       struct blob *blob)
+{
+	if (!target->is_given || atomic_load(&flight->puts) > 0 ||
+	    now_ms() < target->given_ms + GIVE_AGAIN_MS)
+		return false;
+	target->is_given = false;
+	target->blob = blob_ref(blob);
+	return true;
+}
+
 bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
 		       uint64_t offset)
 {
 	struct flight_shard *shard =
 		shard_of(flight->node->flights, &flight->key);
+	struct flight_target *target;
 
 	scoped_lock(&shard->lock);
-	for (uint32_t i = 0; i < flight->target_count; i++)
-		if (flight->targets[i].unit == unit &&
-		    digest_equal(&flight->targets[i].id, &blob->id))
-			return false;
+	target = find_target(flight, &blob->id, unit);
+	if (target)
+		return give_again(flight, target, blob);
 	if (flight->target_count == flight->target_capacity &&
 	    !grow_targets(flight))
 		return false;
@@ -357,6 +381,7 @@ bool flight_take_target(struct flight *flight, struct flight_target *ret)
 		/* With its reference: a flight that is kept for its bytes
 		 * keeps no file open. */
 		target->is_given = true;
+		target->given_ms = now_ms();
 		*ret = *target;
 		return true;
 	}

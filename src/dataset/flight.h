@@ -35,6 +35,7 @@ struct flight_target {
 	struct blob *blob; /* counted until it is given */
 	uint64_t unit, offset;
 	bool is_given; /* to the cache, or was refused by it */
+	uint64_t given_ms;
 };
 /* A chunk that repeats more often within one flight is fetched again. */
 #define FLIGHT_TARGETS_MAX 4096u
@@ -120,8 +121,8 @@ int flight_trouble_read(struct flight *flight, struct err *ret);
 /* Join: false if it has ended, else node is woken when it does. */
 bool flight_park(struct flight *flight, struct park_node *node);
 
-/* Chunks. false: it is full, or the unit is a target already. blob is counted
- * once more. */
+/* Chunks. false: it is full, or the unit is a target already, unless it was
+ * given over a second ago and to no avail. blob is counted once more. */
 bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
 		       uint64_t offset);
 /* The maker's blob is there until the flight has ended, whoever else added the

@@ -94,21 +94,29 @@ static void test_excess(void **state)
 		.limit_bytes = 1000, .min_free_bytes = 100,
 	};
 	static const struct {
-		uint64_t used, free, excess;
+		uint64_t used, free, refused, excess;
 	} table[] = {
-		{ 0, 500, 0 },
-		{ 1000, 100, 0 },    /* at both limits: fine */
-		{ 1001, 500, 101 },  /* down to 900 */
-		{ 500, 99, 11 },     /* up to 110 free */
-		{ 1001, 0, 110 },    /* whichever is more */
-		{ 50, 0, 50 },       /* not more than there is */
-		{ 0, 0, 0 },
+		{ 0, 500, 0, 0 },
+		{ 1000, 100, 0, 0 },    /* at both limits: fine */
+		{ 1001, 500, 0, 101 },  /* down to 900 */
+		{ 500, 99, 0, 11 },     /* up to 110 free */
+		{ 1001, 0, 0, 110 },    /* whichever is more */
+		{ 50, 0, 0, 50 },       /* not more than there is */
+		{ 0, 0, 0, 0 },
+		{ 500, 119, 5, 11 },    /* four times that, then six */
+		{ 500, 120, 5, 0 },
+		{ 500, 120, 20, 100 },
+		{ 990, 500, 10, 0 },    /* it fits */
+		{ 990, 500, 11, 90 },
+		{ 800, 9000, 201, 1 },   /* down to where it fits */
+		{ 800, 9000, 1200, 800 },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
 		assert_int_equal(space_excess(&limits, table[i].used,
-					      table[i].free), table[i].excess);
+					      table[i].free, table[i].refused),
+				 table[i].excess);
 }
 
 static void test_evict_choose(void **state)
