@@ -88,12 +88,12 @@ start_httpd good
 for path in '*' '/heads/*' "/$catalog"; do
 	rm -rf cache
 	httpd_control "clear&add=html200&path=$path"
-	refused "data.*(not a|wrong|catalog)" "$httpd_url"
+	refused "data.*a page of HTML instead of the file" "$httpd_url"
 done
 for path in '/packs/*' '/places/*'; do
 	rm -rf cache
 	httpd_control "clear&add=html200&path=$path"
-	unreadable "wrong bytes|another size|not a places file" "$httpd_url"
+	unreadable "a page of HTML instead of the file" "$httpd_url"
 done
 httpd_control clear
 mount_dataset "$httpd_url#data" mnt "$options"

@@ -108,6 +108,6 @@ grep -q CONNECT tinyproxy.log || fail "no tunnel"
 source=http://127.0.0.1:1#set:file
 start_nginx mirror "default_type text/html;
 	return 200 '<html><form>user password</form></html>';"
-refuses 'not a mirror of larder|no head|not a head' --proxy="$nginx_url"
+refuses "via proxy '$nginx_url': a page of HTML instead of the file" --proxy="$nginx_url"
 start_nginx mirror 'return 502;'
 refuses "via proxy '$nginx_url': HTTP 502" --proxy="$nginx_url"

@@ -243,8 +243,10 @@ int location_get(struct dataset *dataset, struct blob *blob,
 	struct node *node = dataset->node;
 	uint32_t generation = generation_now(node, blob);
 	struct object_key key = table_key(blob);
+	struct object *object;
 	uint32_t paused_ms;
 	struct flight *flight;
+	int class = -1;
 	bool is_new;
 	int r;
 
@@ -270,22 +272,12 @@ int location_get(struct dataset *dataset, struct blob *blob,
 			return r;
 		}
 	}
-	switch (flight_state(flight)) {
-	case FLIGHT_DONE:
-		*ret = (struct location *)object_ref(flight->object);
-		flight_unref(flight);
-		return 0;
-	case FLIGHT_FAILED:
-		r = flight->result;
-		*ret_class = (enum fetch_class)flight->class;
-		if (err)
-			*err = flight->err;
-		flight_unref(flight);
-		return r;
-	default:
-		r = waiter_hold(waiter, flight);
-		return r < 0 ? r : DATASET_PARKED;
-	}
+	r = waiter_outcome(waiter, flight, &object, &class, err);
+	if (r == 0)
+		*ret = (struct location *)object;
+	else if (class >= 0)
+		*ret_class = (enum fetch_class) class;
+	return r;
 }
 
 void location_void(struct node *node, struct blob *blob,

@@ -303,6 +303,7 @@ int object_get(const struct object_want *want, struct waiter *waiter,
 	struct object_key key = want->key;
 	struct object *object = table_get(want->table, &key);
 	struct flight *flight;
+	int class = -1;
 	bool is_new;
 	int r;
 
@@ -321,22 +322,10 @@ int object_get(const struct object_want *want, struct waiter *waiter,
 			return r;
 		}
 	}
-	switch (flight_state(flight)) {
-	case FLIGHT_DONE:
-		*ret = object_ref(flight->object);
-		flight_unref(flight);
-		return 0;
-	case FLIGHT_FAILED:
-		r = flight->result;
-		waiter->class = flight->class;
-		if (ret_class)
-			*ret_class = (enum fetch_class)flight->class;
-		if (err)
-			*err = flight->err;
-		flight_unref(flight);
-		return r;
-	default:
-		r = waiter_hold(waiter, flight);
-		return r < 0 ? r : DATASET_PARKED;
-	}
+	r = waiter_outcome(waiter, flight, ret, &class, err);
+	if (class >= 0)
+		waiter->class = class;
+	if (class >= 0 && ret_class)
+		*ret_class = (enum fetch_class) class;
+	return r;
 }

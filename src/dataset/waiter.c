@@ -108,6 +108,29 @@ int waiter_hold(struct waiter *waiter, struct flight *flight)
 	return 0;
 }
 
+int waiter_outcome(struct waiter *waiter, struct flight *flight,
+		   struct object **ret, int *ret_class, struct err *err)
+{
+	int r = 0;
+
+	switch (flight_state(flight)) {
+	case FLIGHT_DONE:
+		*ret = object_ref(flight->object);
+		break;
+	case FLIGHT_FAILED:
+		r = flight->result;
+		*ret_class = flight->class;
+		if (err)
+			*err = flight->err;
+		break;
+	case FLIGHT_RUNNING:
+		r = waiter_hold(waiter, flight);
+		return r < 0 ? r : DATASET_PARKED;
+	}
+	flight_unref(flight);
+	return r;
+}
+
 static void park_unref(struct park *park)
 {
 	if (atomic_fetch_sub(&park->refs, 1) != 1)

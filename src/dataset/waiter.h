@@ -6,6 +6,7 @@
 
 struct flight;
 struct node;
+struct object;
 struct park_node;
 
 /*
@@ -18,6 +19,13 @@ struct park_node;
 int waiter_begin(struct waiter *waiter, struct err *err);
 /* Takes the reference. 0 or -ENOMEM. */
 int waiter_hold(struct waiter *waiter, struct flight *flight);
+/*
+ * What a flight came to; takes the reference. 0 and its object, counted; its
+ * failure, with its reason and class (enum fetch_class, else it stays as it
+ * was); or DATASET_PARKED. err may be NULL.
+ */
+int waiter_outcome(struct waiter *waiter, struct flight *flight,
+		   struct object **ret, int *ret_class, struct err *err);
 /* At the end of a call: parks if r is DATASET_PARKED, else drops what the
  * waiter held and ends its deadline. Returns what the call shall return. */
 int waiter_end(struct node *node, struct waiter *waiter, int r,

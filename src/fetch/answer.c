@@ -134,6 +134,8 @@ static void read_field(struct answer *answer, const char *line, size_t name_len,
 	} else if (name_is(line, name_len, "content-encoding")) {
 		if (len > 0 && !name_is(value, len, "identity"))
 			answer->is_encoded = true;
+	} else if (name_is(line, name_len, "content-type")) {
+		answer->is_html = len >= 9 && name_is(value, 9, "text/html");
 	} else if (name_is(line, name_len, "etag")) {
 		keep_text(answer->etag, sizeof(answer->etag), value, len);
 	} else if (name_is(line, name_len, "date")) {

@@ -30,7 +30,7 @@ struct answer {
 	unsigned status;  /* 0: none yet */
 	bool is_complete; /* the blank line of a final answer has come */
 	bool is_broken;	  /* a line that counts was wrong or came twice */
-	bool has_range, has_length, is_encoded;
+	bool has_range, has_length, is_encoded, is_html;
 	struct content_range range;
 	uint64_t length;
 	size_t header_bytes;

@@ -234,11 +234,38 @@ static void judge_http(struct exchange *exchange, unsigned status)
 	err_set(&exchange->err, EACCES, "%s", text);
 }
 
+static bool begins_page(const struct buf *body)
+{
+	size_t at = 0;
+
+	while (at < body->len && strchr(" \t\r\n", body->data[at]))
+		at++;
+	return at < body->len && body->data[at] == '<';
+}
+
+/* What a proxy, or a network that wants a login, gives instead of anything. A
+ * file may be a page as well, but none that is asked for without a range. */
+static void judge_page(struct exchange *exchange)
+{
+	bool is_wrong = exchange->has_failed ?
+				exchange->class == FETCH_WRONG :
+				!exchange->job->asked.has_range &&
+					begins_page(&exchange->body);
+
+	if (!exchange->answer.is_html || !is_wrong)
+		return;
+	exchange->has_failed = false;
+	fail_named(exchange, FETCH_WRONG, "via ",
+		   "a page of HTML instead of the file: does it want a login?");
+}
+
 void exchange_judge_failure(struct exchange *exchange)
 {
 	const struct answer *answer = &exchange->answer;
 	const struct s3 *s3 = exchange->job->origin->s3;
 
+	if (exchange->is_judged && answer->status == 200)
+		judge_page(exchange);
 	if (!exchange->is_judged || answer->status < 300 ||
 	    answer->status == 304)
 		return;

@@ -48,7 +48,7 @@ static const struct fault {
 	{"add=strip&target=content-range", FETCH_WRONG,
 	 "another range than asked", false},
 	{"add=bad_total", FETCH_WRONG, "file of another size", false},
-	{"add=html200", FETCH_WRONG, "file of another size", true},
+	{"add=html200", FETCH_WRONG, "a page of HTML", true},
 	{"add=gzip&n=1", FETCH_WRONG, "encoded content", true},
 	{"add=short_body&n=0", FETCH_WRONG, "body shorter than promised", true},
 	{"add=short_body&n=5000", FETCH_WRONG, "body shorter than promised",
