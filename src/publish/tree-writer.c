@@ -280,17 +280,18 @@ static int lay_file(struct tree_writer *tree, const struct walk_entry *entry,
 	return add_to_shared(tree, entry, ret, ret_offset, err);
 }
 
+/* digest: room for the record's, which outlives this call. */
 static int add_file(struct tree_writer *tree, const struct walk_entry *entry,
-		    struct catalog_entry *record, struct err *err)
+		    struct catalog_entry *record, struct digest *digest,
+		    struct err *err)
 {
-	struct digest digest;
 	struct blob_handle *blob = NULL;
 	int r = 0;
 
 	if (tree->options->want_file_digests) {
 		r = file_digest(tree->options->root_fd, entry->path, &entry->st,
-				&digest, err);
-		record->sha256 = digest.bytes;
+				digest, err);
+		record->sha256 = digest->bytes;
 	}
 	if (r == 0)
 		r = lay_file(tree, entry, &blob, &record->blob_offset, err);
@@ -311,10 +312,11 @@ static int add_entry(void *arg, const struct walk_entry *entry, struct err *err)
 {
 	struct tree_writer *tree = arg;
 	struct catalog_entry record;
+	struct digest digest;
 
 	fill_entry(tree, entry, &record);
 	if (record.type == ENTRY_FILE)
-		return add_file(tree, entry, &record, err);
+		return add_file(tree, entry, &record, &digest, err);
 	return explain(tree, catalog_writer_file(tree->catalogs, &record, NULL),
 		       entry, err);
 }
