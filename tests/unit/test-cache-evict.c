@@ -5,6 +5,7 @@
 
 #undef NDEBUG
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -442,6 +443,53 @@ static void test_leftovers_are_swept(void **state)
 	env_remove(dir);
 }
 
+static _Atomic bool is_removing;
+
+/* Eviction at its quickest. */
+static void *remove_directories(void *arg)
+{
+	const char *dir = arg;
+	char path[512];
+
+	for (unsigned int i = 0; atomic_load(&is_removing); i++) {
+		snprintf(path, sizeof(path), "%s/blobs/%02x", dir, i % 256);
+		rmdir(path);
+	}
+	return NULL;
+}
+
+static void test_empty_directories_go(void **state)
+{
+	char *dir = env_directory(), path[512];
+	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct digest id = env_id(1);
+	struct cache_evicted evicted;
+	pthread_t thread;
+
+	(void)state;
+	put_blob(cache, 1);
+	assert_true(env_blob_file(dir, 1, path, sizeof(path)));
+	*strrchr(path, '/') = '\0';
+	assert_int_equal(cache_evict(cache, &id, 1, false, &evicted, NULL), 0);
+	assert_int_equal(evicted.blobs, 1);
+	assert_false(exists(path));
+	atomic_store(&is_removing, true);
+	assert_int_equal(pthread_create(&thread, NULL, remove_directories, dir),
+			 0);
+	for (unsigned int i = 0; i < 100; i++) {
+		struct cache_blob *blob = env_blob(cache, i, UNITS);
+		_Atomic int recorded = 0;
+
+		assert_int_equal(env_put(blob, i, 0, &recorded), 0);
+		env_wait(&recorded, 1);
+		cache_blob_close(blob);
+	}
+	atomic_store(&is_removing, false);
+	pthread_join(thread, NULL);
+	cache_close(cache);
+	env_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,6 +502,7 @@ int main(void)
 		cmocka_unit_test(test_a_stream_leaves_segments_behind),
 		cmocka_unit_test(test_a_lost_segment_is_no_damage),
 		cmocka_unit_test(test_leftovers_are_swept),
+		cmocka_unit_test(test_empty_directories_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -304,6 +304,41 @@ static void a_makers_blob_outlives_its_reader(void **state)
 	node_close(node);
 }
 
+/* The cache refused it, or has evicted it since. */
+static void a_chunk_in_memory_is_given_again(void **state)
+{
+	const struct catalog_blob info = {.size = 10};
+	struct node *node = open_node(1000);
+	struct object_key key = key_of(51);
+	struct flight_target target;
+	struct flight *flight;
+	struct blob *blob;
+	bool is_new;
+
+	(void)state;
+	assert_int_equal(blob_new(&key, &info, 1, &blob), 0);
+	flight = flight_get(node->flights, &key, &is_new);
+	assert_true(flight_add_target(flight, blob, 0, 0));
+	assert_false(flight_add_target(flight, blob, 0, 0));
+	assert_true(flight_take_target(flight, &target));
+	blob_unref(target.blob);
+	assert_false(flight_add_target(flight, blob, 0, 0)); /* just now */
+	flight->targets[0].given_ms -= 1000;
+	atomic_store(&flight->puts, 1);
+	assert_false(flight_add_target(flight, blob, 0, 0)); /* under way */
+	atomic_store(&flight->puts, 0);
+	assert_true(flight_add_target(flight, blob, 0, 0));
+	assert_int_equal(flight->target_count, 1);
+	assert_true(flight_take_target(flight, &target));
+	assert_ptr_equal(target.blob, blob);
+	blob_unref(target.blob);
+	assert_false(flight_take_target(flight, &target));
+	flight_finish(flight, -EIO, NULL, NULL);
+	blob_unref(blob);
+	flight_unref(flight);
+	node_close(node);
+}
+
 static void the_table_keeps_to_its_limit(void **state)
 {
 	struct table *table = table_new(100000);
@@ -399,6 +434,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_ends_the_wait_with_what_is_wrong),
 		cmocka_unit_test(ends_and_deadlines_may_meet),
 		cmocka_unit_test(a_makers_blob_outlives_its_reader),
+		cmocka_unit_test(a_chunk_in_memory_is_given_again),
 		cmocka_unit_test(the_table_keeps_to_its_limit),
 		cmocka_unit_test(buffers_come_back),
 		cmocka_unit_test(no_more_is_kept_than_was_agreed),
