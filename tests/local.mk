@@ -19,6 +19,7 @@ unit_tests = \
 	%D%/unit/test-cache-stopped \
 	%D%/unit/test-cache-tables \
 	%D%/unit/test-cache-threads \
+	%D%/unit/test-cache-verify \
 	%D%/unit/test-catalog \
 	%D%/unit/test-catalog-bad \
 	%D%/unit/test-catalog-writer \

@@ -424,7 +424,7 @@ static bool evict_blob(struct cache *cache, const struct evict_candidate *blob,
 
 /* One round over the blobs; those that are open are the first *count of them
  * afterwards. */
-static void evict_named(struct cache *cache, struct digest *ids, size_t *count,
+static void evict_round(struct cache *cache, struct digest *ids, size_t *count,
 			bool is_dry_run, struct cache_evicted *result)
 {
 	size_t open = 0;
@@ -441,6 +441,20 @@ static void evict_named(struct cache *cache, struct digest *ids, size_t *count,
 			ids[open++] = ids[i];
 	}
 	*count = open;
+}
+
+/* With the gate if it can be had: while somebody has it, a row without a file
+ * is not called lost (verify-blob.c). */
+static void evict_named(struct cache *cache, struct digest *ids, size_t *count,
+			bool is_dry_run, struct cache_evicted *result)
+{
+	bool has_gate = gate_enter(cache->gate_fd, GATE_EVICTOR,
+				   GATE_TIMEOUT_MS) == 0;
+
+	evict_round(cache, ids, count, is_dry_run, result);
+	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
+	if (has_gate)
+		gate_leave(cache->gate_fd, GATE_EVICTOR);
 }
 
 int cache_evict(struct cache *cache, const struct digest *ids, size_t count,
@@ -468,6 +482,5 @@ int cache_evict(struct cache *cache, const struct digest *ids, size_t count,
 			break;
 		nanosleep(&pause, NULL);
 	}
-	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
 	return 0;
 }

@@ -27,6 +27,9 @@
 #include "format/limits.h"
 #include "format/recipe.h"
 
+/* Evictions that take longer are those of a stopped process. */
+#define EVICTION_MS 30000u
+
 struct piece_check {
 	struct verifier *verifier;
 	const struct verify_piece *piece;
@@ -234,12 +237,19 @@ static const char *judge(struct piece_check *check, uint64_t unit,
 							"not its digest";
 }
 
-/* A file goes before its row: whoever is evicting has to get to the row. */
-static void let_evictions_end(struct cache *cache)
+/* A file goes before its row: whoever is evicting has to get to the row. Who is
+ * stopped meanwhile is waited for once. */
+static void let_evictions_end(struct verify *verify)
 {
+	struct cache *cache = verify->cache;
+	uint32_t timeout_ms = atomic_load(&verify->has_waited) ?
+				      0 : EVICTION_MS;
+
 	scoped_lock(&cache->evictor.lock);
-	if (gate_enter(cache->gate_fd, GATE_EVICTOR, GATE_TIMEOUT_MS) == 0)
+	if (gate_enter(cache->gate_fd, GATE_EVICTOR, timeout_ms) == 0)
 		gate_leave(cache->gate_fd, GATE_EVICTOR);
+	else
+		atomic_store(&verify->has_waited, true);
 }
 
 /* ---- units */
@@ -286,7 +296,7 @@ static void check_unit(struct piece_check *check, uint64_t unit,
 	/* Evicted, dropped or put anew while we looked? */
 	if (why) {
 		leave_file(check);
-		let_evictions_end(cache);
+		let_evictions_end(check->verifier->verify);
 		if (index_unit(cache->index, &piece->id, piece->row.gen, unit,
 			       &again) != 1)
 			return;
@@ -310,7 +320,7 @@ static void file_is_missing(struct verify *verify,
 	char path[BLOB_PATH_MAX], shown[BLOB_PATH_MAX + 8];
 	struct blob_row row;
 
-	let_evictions_end(verify->cache);
+	let_evictions_end(verify);
 	if (index_blob(verify->cache->index, &blob->id, &row) != 1 ||
 	    row.gen != blob->row.gen)
 		return; /* just evicted */

@@ -23,7 +23,8 @@ struct verify_piece {
 struct verify {
 	struct cache *cache;
 	const struct cache_verify_options *options;
-	_Atomic bool is_over; /* stopped or failed */
+	_Atomic bool is_over;	 /* stopped or failed */
+	_Atomic bool has_waited; /* for an eviction that did not end */
 
 	pthread_mutex_t lock; /* guards the rest */
 	struct cache_verify_result result;
