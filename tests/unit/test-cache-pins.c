@@ -94,7 +94,7 @@ static void test_pinned_stays(void **state)
 	/* a smaller one in its place */
 	pin.blob_count = 1;
 	assert_int_equal(cache_pin_add(other, &pin, &err), 0);
-	for (unsigned int i = 40; i < 46; i++)
+	for (unsigned int i = 40; i < 43; i++)
 		put_blob(cache, i);
 	recorder_flush(&cache->recorder, 5000);
 	atomic_store(&cache->evictor.quiet_until_ms, 0);
