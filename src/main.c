@@ -66,7 +66,8 @@ static void print_help(FILE *file)
 			command->args, command->help);
 	fputs("\n  -h, --help                      print this text\n"
 	      "  -V, --version                   print the version\n"
-	      "\nSOURCE is MIRROR#NAME[@TAG] or a dataset of /etc/larder/larder.conf.\n"
+	      "\nSOURCE is MIRROR#NAME[@TAG], hf://ORG/NAME of the Hugging Face Hub, or the name\n"
+	      "of a dataset in /etc/larder/larder.conf; MIRROR a path, http(s):// or s3://.\n"
 	      "larder COMMAND --help says more; larder help COMMAND opens its manual.\n",
 	      file);
 }
@@ -139,6 +140,11 @@ static int open_manual(const char *page, const char *topic)
 	return CLI_FAILED;
 }
 
+static bool wants_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static int help(const char *topic)
 {
 	char page[64];
@@ -206,9 +212,10 @@ int main(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	const char *word = argv[1];
-	if (!strcmp(word, "help"))
+	bool is_help = !strcmp(word, "help");
+	if (is_help && argc > 2 && !wants_help(argv[2]))
 		return help(argv[2]);
-	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+	if (is_help || wants_help(word))
 		return help(NULL);
 	if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
 		printf("larder %s\n", PACKAGE_VERSION);

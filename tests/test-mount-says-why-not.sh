@@ -26,6 +26,11 @@ for alone in "$source" hf://owner/name "http://127.0.0.1:1/m#d"; do
 done
 expect_fail "no dataset is configured" try mnt
 expect_fail "neither a configured dataset nor MIRROR#NAME" try nonsense mnt
+expect_fail "'$T/mirror' is a directory.*'$T/mirror#NAME' .larder log" try "$T/mirror" mnt
+expect_fail "'./none' is neither a path that exists nor a configured" try ./none mnt
+expect_fail "'http://127.0.0.1:1/m' names a mirror.*write 'http://127.0.0.1:1/m#NAME'" \
+	try http://me:secret@127.0.0.1:1/m mnt
+expect_fail "gated: 'all' is none of: owner, group, everyone" try -o gated=all "$source" mnt
 expect_fail "unknown option|did you mean" try --cahce=/x "$source" mnt
 expect_fail "cannot|no such|not" try "$T/nowhere#d" mnt
 expect_fail "other" try "$T/mirror#other" mnt
@@ -126,6 +131,10 @@ done
 expect_fail "did you mean 'mount'" larder moutn x y
 expect_fail "no command" larder frobnicate
 expect_fail "did you mean 'mount'" larder help moutn
+larder help --help | grep -q '^usage: larder COMMAND' || fail "help --help"
+: > empty.conf
+larder ls -c empty.conf 2> said || fail "an empty list failed: $(cat said)"
+grep -q "^larder ls: no dataset is configured in 'empty.conf'" said || fail "$(cat said)"
 status=0
 larder help bogus 2> /dev/null || status=$?
 [ $status = 2 ] || fail "help bogus is $status"

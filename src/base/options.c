@@ -201,10 +201,22 @@ static const char *wanted(const struct option_def *def)
 	}
 }
 
+static int bad_choice(const struct option_def *def, const char *where,
+		      const char *text, struct err *err)
+{
+	char choices[128] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; def->choices[i] && len < sizeof(choices); i++)
+		len += (size_t)snprintf(choices + len, sizeof(choices) - len,
+					"%s%s", i ? ", " : "", def->choices[i]);
+	return err_set(err, EINVAL, "%s: '%s' is none of: %s", where, text,
+		       choices);
+}
+
 static int bad_value(const struct option_def *def, const char *where,
 		     const char *text, int r, struct err *err)
 {
-	const char *nearest;
 	char least[FORMAT_MAX];
 
 	if (r == -ENOMEM)
@@ -212,13 +224,8 @@ static int bad_value(const struct option_def *def, const char *where,
 	if (r == -E2BIG)
 		return err_set(err, E2BIG, "%s: more than %d values", where,
 			       LIST_MAX);
-	if (def->type == OPTION_CHOICE) {
-		nearest = nearest_word(text, def->choices);
-		return err_set(err, EINVAL,
-			       "%s: unknown value '%s', did you mean '%s'?",
-			       where, text,
-			       nearest ? nearest : def->choices[0]);
-	}
+	if (def->type == OPTION_CHOICE)
+		return bad_choice(def, where, text, err);
 	if (r == -ERANGE && def->type == OPTION_SPACE && def->min > 0)
 		return err_set(err, ERANGE, "%s: '%s' is out of range (%s to "
 			       "100%%)", where, text,

@@ -273,6 +273,10 @@ static int list_configured(struct cli *cli, const struct ls *ls)
 	}
 	if (ls->is_json)
 		printf("]}\n");
+	else if (!cli->datasets.count)
+		fprintf(stderr,
+			"larder ls: no dataset is configured in '%s'; larder ls MIRROR#NAME lists another\n",
+			cli->settings.config ?: CLI_CONFIG);
 	return 0;
 }
 

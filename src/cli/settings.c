@@ -643,8 +643,8 @@ int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 	if (count < command->operands_min || count > command->operands_max)
 		return CLI_EXIT(cli_usage(command->name, "%s\nusage: %s",
 					  count < command->operands_min ?
-						  "something is missing" :
-						  "too many words",
+						  "an argument is missing" :
+						  "too many arguments",
 					  command->usage));
 	r = read_config(cli, cli->settings.config, &err);
 	if (r < 0)

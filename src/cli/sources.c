@@ -271,6 +271,36 @@ static const char *nearest_dataset(struct cli *cli, const char *name)
 	return names ? nearest_word(name, names) : NULL;
 }
 
+/* What was meant can only be guessed: say what is missing of it. */
+static int no_source(const char *source, struct err *err)
+{
+	_cleanup_free_ char *shown = cli_redact(source);
+	struct stat st;
+
+	if (!shown)
+		return -ENOMEM;
+	if (strstr(source, "://"))
+		return err_set(err, EINVAL,
+			       "'%s' names a mirror and no dataset of it: write "
+			       "'%s#NAME'",
+			       shown, shown);
+	if (stat(source, &st) < 0 && errno == ENOENT && strchr(source, '/'))
+		return err_set(err, EINVAL,
+			       "'%s' is neither a path that exists nor a "
+			       "configured dataset (others: MIRROR#NAME, "
+			       "hf://ORG/NAME)",
+			       source);
+	if (stat(source, &st) == 0 && S_ISDIR(st.st_mode))
+		return err_set(err, EINVAL,
+			       "'%s' is a directory: if it is a mirror write "
+			       "'%s#NAME' (larder log '%s' lists the names)",
+			       source, source, source);
+	return err_set(err, EINVAL,
+		       "'%s' is neither a configured dataset nor MIRROR#NAME "
+		       "nor hf://ORG/NAME",
+		       source);
+}
+
 int cli_dataset_find(struct cli *cli, const char *source,
 		     struct cli_dataset **ret, struct err *err)
 {
@@ -287,10 +317,7 @@ int cli_dataset_find(struct cli *cli, const char *source,
 			err, EINVAL,
 			"no dataset '%s' is configured (did you mean '%s'?)",
 			source, nearest);
-	return err_set(err, EINVAL,
-		       "'%s' is neither a configured dataset nor MIRROR#NAME "
-		       "nor hf://ORG/NAME",
-		       source);
+	return no_source(source, err);
 }
 
 /* ---- SOURCE:PATH */

@@ -15,6 +15,11 @@ struct buf;
 int mountinfo_read(char **ret_text, struct err *err);
 /* The user a mount of ours belongs to; (uid_t)-1: not told. */
 uid_t mountinfo_owner(const char *mountpoint);
+
+#define OWNER_NAME_MAX 64u /* longer names are cut: they are only shown */
+
+/* "alice", or "user 1000" where nobody is known by that number. */
+void mountpoint_owner_name(uid_t owner, char ret[OWNER_NAME_MAX]);
 /* A mount below this one, malloc, or NULL. */
 char *mountinfo_below(const char *mountpoint);
 bool mount_entry_is_ours(const struct mount_entry *entry);

@@ -342,17 +342,25 @@ static int find_ours(const char *path, char **ret, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+void mountpoint_owner_name(uid_t owner, char ret[OWNER_NAME_MAX])
+{
+	const struct passwd *user = getpwuid(owner);
+
+	if (user)
+		snprintf(ret, OWNER_NAME_MAX, "%s", user->pw_name);
+	else
+		snprintf(ret, OWNER_NAME_MAX, "user %u", (unsigned)owner);
+}
+
 /* Why it is not the caller's to unmount: -EPERM; 0: it may be. */
 static int check_owner(const char *path, struct err *err)
 {
 	uid_t owner = mountinfo_owner(path);
-	char number[24];
+	char name[OWNER_NAME_MAX];
 
 	if (geteuid() == 0 || owner == (uid_t)-1 || owner == geteuid())
 		return 0;
-	const struct passwd *user = getpwuid(owner);
-	snprintf(number, sizeof(number), "user %u", (unsigned)owner);
-	const char *name = user ? user->pw_name : number;
+	mountpoint_owner_name(owner, name);
 	return err_set(err, EPERM,
 		       "'%s' was mounted by %s; only %s%s can unmount it", path,
 		       name, name, owner ? " or root" : "");

@@ -103,6 +103,7 @@ static int check_mount(const char *path, struct err *err)
 	size_t longest = 0;
 	bool is_ours = false;
 	uid_t owner = (uid_t)-1;
+	char name[OWNER_NAME_MAX];
 	int r = mountinfo_read(&text, err);
 
 	if (r < 0)
@@ -121,11 +122,13 @@ static int check_mount(const char *path, struct err *err)
 	if (!is_ours)
 		return err_set(err, ENOTSUP, "'%s' is not on a larder mount",
 			       path);
-	if (owner != geteuid())
+	if (owner != geteuid()) {
+		mountpoint_owner_name(owner, name);
 		return err_set(err, EPERM,
-			       "'%s' is on a mount of user %u; only that user "
-			       "can change its cache",
-			       path, (unsigned)owner);
+			       "'%s' is on a mount of %s; only %s can change "
+			       "its cache",
+			       path, name, name);
+	}
 	return 0;
 }
 

@@ -201,17 +201,30 @@ static int mount_by_call(struct session *session,
 	return 0;
 }
 
+/* fusermount3 has said on standard error what it had against it. */
+static int helper_failed(const char *path, struct err *err)
+{
+	if (access("/dev/fuse", R_OK | W_OK) < 0)
+		return err_set(
+			err, EPERM,
+			"cannot mount at '%s': /dev/fuse: %s; have root %s",
+			path, strerror(errno),
+			errno == EACCES ? "give it mode 0666" :
+					  "load the module fuse");
+	return err_set(
+		err, EPERM,
+		"fusermount3 could not mount at '%s': it must be installed (package fuse3) and the directory yours%s",
+		path,
+		access("/sys/module/apparmor", F_OK) == 0 ?
+			" and allowed by AppArmor (/etc/apparmor.d/local/fusermount3)" :
+			"");
+}
+
 static int mount_by_helper(struct session *session, const char *path,
 			   struct err *err)
 {
 	if (fuse_session_mount(session->fuse, path) < 0)
-		return err_set(
-			err, EPERM,
-			"fusermount3 could not mount at '%s'; is the package fuse3 installed, the directory yours%s?",
-			path,
-			access("/sys/module/apparmor", F_OK) == 0 ?
-				", and allowed by AppArmor (/etc/apparmor.d/local/fusermount3)" :
-				"");
+		return helper_failed(path, err);
 	session->fd = fuse_session_fd(session->fuse);
 	session->is_by_helper = true;
 	return 0;

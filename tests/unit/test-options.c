@@ -189,7 +189,7 @@ static void faults_are_named(void **state)
 		  "--timeout: 'soon' is not a time such as 30s" },
 		{ "--insecure=maybe", "--insecure: 'maybe' is not yes or no" },
 		{ "--color=nver",
-		  "--color: unknown value 'nver', did you mean 'never'?" },
+		  "--color: 'nver' is none of: auto, always, never" },
 		{ "--min-free=101%", "--min-free: '101%' is out of range" },
 		{ "--min-free=%",
 		  "--min-free: '%' is not a size such as 10G or a share such "
