@@ -30,7 +30,7 @@ for fault in '"fault": "status", "status": 500' '"fault": "cut"' '"fault": "page
 	! grep -q '^README' said || fail "$fault: showed a part"
 done
 hub_faults '{"fault": "page", "route": "info"}'
-expect_fail 'no JSON' look
+expect_fail 'a page of HTML instead' look
 
 entry() {
 	echo "{\"fault\": \"entries\", \"route\": \"tree\", \"entries\": [{\"type\":
