@@ -147,7 +147,7 @@ static int refuse(struct space *space, uint64_t length)
 	return -ENOSPC;
 }
 
-static bool is_within_limit(struct space *space, uint64_t length)
+static int check_limit(struct space *space, uint64_t length)
 {
 	uint64_t limit = space->limits.limit_bytes;
 	uint64_t slack = limit / 4 < SLACK_MAX_BYTES ? limit / 4 :
@@ -156,8 +156,11 @@ static bool is_within_limit(struct space *space, uint64_t length)
 
 	if (used > limit)
 		atomic_store(&space->wants_eviction, true);
+	if (used > limit + slack)
+		return refuse(space, length);
+	/* Nothing need go for what others may be writing. */
 	used += atomic_load(&space->unrecorded) * (WRITERS - 1);
-	return used <= limit + slack;
+	return used > limit + slack ? -ENOSPC : 0;
 }
 
 /* Called with the lock held. */
@@ -178,8 +181,10 @@ static void renew_budget(struct space *space)
 
 int space_admit(struct space *space, uint64_t length)
 {
-	if (!is_within_limit(space, length))
-		return refuse(space, length);
+	int r = check_limit(space, length);
+
+	if (r < 0)
+		return r;
 	scoped_lock(&space->lock);
 	if (space->budget < length ||
 	    now_ms() - space->checked_ms > BUDGET_MS)
