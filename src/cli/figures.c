@@ -77,6 +77,12 @@ static const struct json_figure read_figures[] = {
 	{0},
 };
 
+static const struct json_figure memory_figures[] = {
+	{"memory", "used_bytes"},
+	{"buffer", "buffer_bytes"},
+	{0},
+};
+
 static const struct json_figure dataset_json[] = {
 	{"serial", "serial"},
 	{"entries", "entries"},
@@ -152,6 +158,11 @@ void figures_print_process(const char *figures)
 	printf(",\n     \"reads\": {");
 	print_numbers(figures, read_figures, "");
 	putchar('}');
+	if (mount_figure(figures, "memory", &(size_t){0})) {
+		printf(",\n     \"memory\": {");
+		print_numbers(figures, memory_figures, "");
+		putchar('}');
+	}
 	print_text_figure(figures, "passthrough", "passthrough");
 }
 

@@ -123,7 +123,8 @@ static void print_passed(const char *figures)
 		printf("   %.*s passed through", (int)len - 4, value + 4);
 }
 
-/* "   cache 1.8 of 3.5 TiB (412 GiB pinned)   1.2 TiB read, 96 % from disk" */
+/* "   cache 1.8 of 3.5 TiB (412 GiB pinned)   memory 60 MiB   1.2 TiB read, 96
+ * % from disk" */
 static void print_cache(const char *figures)
 {
 	char used[FORMAT_MAX], limit[FORMAT_MAX], pinned[FORMAT_MAX],
@@ -138,6 +139,9 @@ static void print_cache(const char *figures)
 			       format_size(figure_number(figures, "pinned"),
 					   pinned));
 	}
+	if (figure_number(figures, "memory"))
+		printf("   memory %s",
+		       format_size(figure_number(figures, "memory"), all));
 	if (read > 0)
 		printf("   %s read, %u %% from disk", format_size(read, all),
 		       figure_percent(figure_number(figures, "read-cached"),

@@ -7,13 +7,17 @@
  */
 #include <config.h>
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "base/vec.h"
 #include "cache/cache.h"
@@ -24,6 +28,7 @@
 #define AGE_FACTOR 10u
 #define STORED_BYTES_MAX (LIMIT_CATALOG_BYTES + (64u << 10))
 #define STACK_BYTES (256u << 10)
+#define STATUS_BYTES_MAX 65536 /* a page is usual */
 
 struct figures {
 	pthread_mutex_t lock; /* guards the rest, and the datasets' figures */
@@ -271,6 +276,36 @@ static uint64_t pinned_bytes(struct node *node, bool *ret_is_fresh)
 
 /* ---- the node as text */
 
+/* Of "RssAnon:     1234 kB"; 0: not told. */
+static uint64_t status_bytes(const char *status, const char *key)
+{
+	const char *at = strstr(status, key);
+	char text[24] = "";
+	uint64_t kib = 0;
+
+	if (!at)
+		return 0;
+	at += strlen(key);
+	at += strspn(at, " \t");
+	snprintf(text, sizeof(text), "%.*s", (int)strspn(at, "0123456789"), at);
+	return parse_u64(text, &kib) == 0 ? kib << 10 : 0;
+}
+
+/* What the process has of its own: mapped files can be taken back. */
+static uint64_t memory_bytes(void)
+{
+	struct buf status;
+	uint64_t bytes = 0;
+
+	buf_init(&status, STATUS_BYTES_MAX);
+	if (file_read(AT_FDCWD, "/proc/self/status", &status) == 0 &&
+	    buf_append(&status, "", 1) == 0)
+		bytes = status_bytes((char *)status.data, "RssAnon:") +
+			status_bytes((char *)status.data, "RssShmem:");
+	buf_release(&status);
+	return bytes;
+}
+
 int node_figures_text(struct node *node, struct buf *ret)
 {
 	struct node_stats stats;
@@ -282,12 +317,14 @@ int node_figures_text(struct node *node, struct buf *ret)
 				       pinned_bytes(node, &is_fresh), ret);
 	node_stats(node, &stats);
 	return r < 0 ? r :
-		       buf_printf(ret,
-				  "read %" PRIu64 "\nread-cached %" PRIu64
-				  "\nread-fetched %" PRIu64 "\nfetched %" PRIu64
-				  "\ncorrupt-fetched %" PRIu64 "\nfresh %d\n",
-				  stats.read_bytes, stats.read_cache_bytes,
-				  stats.read_fetched_bytes,
-				  stats.fetched_wire_bytes,
-				  stats.chunks_corrupt, is_fresh);
+		       buf_printf(
+			       ret,
+			       "read %" PRIu64 "\nread-cached %" PRIu64
+			       "\nread-fetched %" PRIu64 "\nfetched %" PRIu64
+			       "\ncorrupt-fetched %" PRIu64 "\nmemory %" PRIu64
+			       "\nbuffer %" PRIu64 "\nfresh %d\n",
+			       stats.read_bytes, stats.read_cache_bytes,
+			       stats.read_fetched_bytes,
+			       stats.fetched_wire_bytes, stats.chunks_corrupt,
+			       memory_bytes(), node->buffer_bytes, is_fresh);
 }

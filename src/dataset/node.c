@@ -153,6 +153,7 @@ static int make_memory(struct node *node, uint64_t buffer_bytes)
 	if (zeros == MAP_FAILED)
 		return -ENOMEM;
 	node->zeros = zeros;
+	node->buffer_bytes = buffer_bytes;
 	budget_init(&node->budget, buffer_bytes / 2);
 	node->catalogs =
 		table_new(at_most(buffer_bytes / 8, CATALOG_BYTES_MAX));

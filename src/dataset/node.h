@@ -45,6 +45,7 @@ struct node {
 	struct table *catalogs, *pages, *blobs;
 	struct flights *flights;
 	struct foreign *foreign;
+	uint64_t buffer_bytes; /* what the administrator gives */
 	struct budget budget;
 	struct pool *pool;
 	struct recent *recent;
