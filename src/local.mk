@@ -192,6 +192,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/fetch/answer.c \
 	%D%/fetch/answer.h \
 	%D%/fetch/exchange-fail.c \
+	%D%/fetch/exchange-hear.c \
 	%D%/fetch/exchange.c \
 	%D%/fetch/exchange.h \
 	%D%/fetch/expiry.c \

@@ -26,7 +26,7 @@ struct exchange {
 	bool is_enough;
 	enum fetch_class class;
 	struct err err;
-	uint64_t received;	     /* bytes of the body, wanted or not */
+	uint64_t received; /* bytes of the body, wanted or not */
 	uint64_t sent;
 	struct buf body;	     /* the wanted ones */
 	struct buf reason;	     /* the start of an answer that failed */
@@ -43,6 +43,8 @@ void exchange_clear(struct exchange *exchange);
 /* Ask; into the multi handle. -ENOMEM, or -EACCES with err for want of
  * keys. */
 int exchange_begin(struct exchange *exchange, struct job *job, struct err *err);
+/* Once before it is asked: what comes, judge and keep (exchange-hear.c). */
+void exchange_listen(struct exchange *exchange);
 /* The first failure counts. */
 void exchange_fail(struct exchange *exchange, enum fetch_class class,
 		   const char *text);
