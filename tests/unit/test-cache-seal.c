@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -268,6 +269,70 @@ static void test_replaced_file_is_not_sealed(void **state)
 	cache_close(cache);
 }
 
+/* 264 MiB of zeros that claim to have this digest, all put; proven or not. */
+static struct cache_blob *put_segments(struct cache *cache,
+				       const struct digest *id)
+{
+	enum { COUNT = 66, LENGTH = 4 << 20 };
+	uint8_t *zeros = calloc(1, LENGTH);
+	_Atomic int recorded = 0;
+	struct cache_blob *blob;
+
+	assert_int_equal(cache_blob_open(cache, id, (uint64_t)COUNT * LENGTH,
+					 COUNT, &blob, NULL), 0);
+	cache_blob_expect(blob);
+	for (uint64_t i = 0; i < COUNT; i++)
+		assert_int_equal(cache_blob_put(blob, i, i * LENGTH, zeros,
+						LENGTH, env_count, &recorded),
+				 0);
+	free(zeros);
+	env_wait(&recorded, COUNT);
+	for (int i = 0; i < 12000 && !cache_blob_is_proven(blob) &&
+			cache_blob_rejections(blob) == 0; i++)
+		usleep(5000);
+	return blob;
+}
+
+static void test_segments_have_their_digest(void **state)
+{
+	const size_t size = (size_t)264 << 20;
+	char *dir = env_directory();
+	struct cache *cache = env_open_limited(dir, UINT64_C(2) << 30);
+	void *zeros = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	struct digest right, wrong = env_id(9);
+	struct cache_blob *blob;
+	int fd;
+
+	(void)state;
+	assert_true(zeros != MAP_FAILED);
+	digest_sha256(zeros, size, &right);
+	munmap(zeros, size);
+
+	blob = put_segments(cache, &wrong);
+	assert_int_equal(cache_blob_rejections(blob), 1);
+	assert_false(cache_blob_is_proven(blob));
+	for (int i = 0; i < 12000 && cache_blob_bytes_present(blob) > 0; i++)
+		usleep(5000);
+	assert_int_equal(cache_blob_bytes_present(blob), 0);
+	assert_false(cache_blob_complete(blob));
+	cache_blob_close(blob);
+
+	blob = put_segments(cache, &right);
+	assert_true(cache_blob_is_proven(blob));
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	cache_blob_close(blob);
+	cache_close(cache);
+
+	cache = env_open_limited(dir, UINT64_C(2) << 30);
+	assert_int_equal(cache_blob_open(cache, &right, size, 66, &blob, NULL),
+			 0);
+	assert_true(cache_blob_is_proven(blob));
+	cache_blob_close(blob);
+	cache_close(cache);
+	env_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +343,7 @@ int main(void)
 		cmocka_unit_test(test_touched_file_is_marked_anew),
 		cmocka_unit_test(test_change_between_processes),
 		cmocka_unit_test(test_replaced_file_is_not_sealed),
+		cmocka_unit_test(test_segments_have_their_digest),
 	};
 
 	return cmocka_run_group_tests(tests, all_setup, all_teardown);
