@@ -13,6 +13,7 @@ dist_man_MANS += \
 	%D%/larder-pin.1 \
 	%D%/larder-prefetch.1 \
 	%D%/larder-publish.1 \
+	%D%/larder-refresh.1 \
 	%D%/larder-rollback.1 \
 	%D%/larder-tag.1 \
 	%D%/larder-umount.1 \

@@ -104,6 +104,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/prefetch.c \
 	%D%/cli/print.c \
 	%D%/cli/publish.c \
+	%D%/cli/refresh.c \
 	%D%/cli/rollback.c \
 	%D%/cli/select.c \
 	%D%/cli/select.h \
@@ -169,6 +170,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/readahead.h \
 	%D%/dataset/recent.c \
 	%D%/dataset/recent.h \
+	%D%/dataset/refresh.c \
 	%D%/dataset/select.c \
 	%D%/dataset/reference.c \
 	%D%/dataset/reference.h \

@@ -43,6 +43,8 @@ static const struct command commands[] = {
 	 "remove files' data from the cache"},
 	{"verify", cmd_verify, "[SOURCE|DIR]",
 	 "check what the cache holds, and repair it"},
+	{"refresh", cmd_refresh, "SOURCE|DIR...",
+	 "look for a new snapshot now"},
 	{"publish", cmd_publish, "TREE MIRROR",
 	 "make a directory a new snapshot on a mirror"},
 	{"keygen", cmd_keygen, "FILE", "make a key to sign with"},

@@ -146,6 +146,7 @@ dist_check_SCRIPTS += \
 	%D%/test-heads-are-asked-conditionally.sh \
 	%D%/test-heads-are-judged.sh \
 	%D%/test-hub-cache-serves-clients.sh \
+	%D%/test-hub-branches-move-when-asked.sh \
 	%D%/test-hub-faults-are-never-read.sh \
 	%D%/test-hub-files-are-pinned.sh \
 	%D%/test-hub-large-files-are-verified.sh \
@@ -160,6 +161,8 @@ dist_check_SCRIPTS += \
 	%D%/test-hub-sections-share-a-cache.sh \
 	%D%/test-hub-servers-differ.sh \
 	%D%/test-hub-tokens-stay-home.sh \
+	%D%/test-hub-views-appear-on-reload.sh \
+	%D%/test-hub-views-keep-the-limit.sh \
 	%D%/test-hub-views-keep-the-rules.sh \
 	%D%/test-hub-views-need-no-hub.sh \
 	%D%/test-hub-views-show-repositories.sh \

@@ -39,7 +39,7 @@ _larder() {
 		mapfile -t COMPREPLY < <(compgen -W "$(_larder_options "$command")" -- "$current")
 		case ${COMPREPLY[0]-} in *=) compopt -o nospace ;; esac
 		;;
-	mount:* | ls:* | cat:* | du:* | prefetch:* | pin:* | unpin:* | evict:* | verify:*)
+	mount:* | ls:* | cat:* | du:* | prefetch:* | pin:* | unpin:* | evict:* | refresh:* | verify:*)
 		mapfile -t COMPREPLY < <(compgen -W "$(_larder_datasets)" -- "$current"
 			compgen -f -- "$current")
 		compopt -o filenames

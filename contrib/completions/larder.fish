@@ -13,5 +13,5 @@ end
 
 complete -c larder -n 'test (count (commandline -opc)) -eq 1' -f -a '(__larder_commands) help'
 complete -c larder -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__larder_options)'
-complete -c larder -n '__fish_seen_subcommand_from ls cat du mount prefetch pin unpin evict verify' -a '(larder ls 2>/dev/null)'
+complete -c larder -n '__fish_seen_subcommand_from ls cat du mount prefetch pin unpin evict refresh verify' -a '(larder ls 2>/dev/null)'
 complete -c larder -n '__fish_seen_subcommand_from umount' -f -a '(findmnt -rno TARGET -t fuse.larder)'

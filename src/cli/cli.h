@@ -33,6 +33,7 @@ int cmd_mount_helper(int argc, char **argv); /* mount.larder(8) */
 int cmd_pin(int argc, char **argv);
 int cmd_prefetch(int argc, char **argv);
 int cmd_publish(int argc, char **argv);
+int cmd_refresh(int argc, char **argv);
 int cmd_rollback(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_tag(int argc, char **argv);

@@ -130,6 +130,11 @@ int dataset_hub_check(const struct hub_options *options, struct err *err);
  * remembered for 1 s so that storms cost nothing. */
 int dataset_current(struct dataset *dataset, struct waiter *waiter,
 		    struct snapshot **ret, struct err *err);
+/* Looks now whether the dataset, which is open, has another snapshot, though
+ * nobody asked to follow it. *is_asked is false before the first call and kept
+ * for the next ones. -EIO and why: the current one stays. */
+int dataset_refresh(struct dataset *dataset, struct waiter *waiter,
+		    bool *is_asked, struct err *err);
 /* Called on a node thread when a refresh found another snapshot. */
 void dataset_on_change(struct dataset *dataset,
 		       void (*changed)(void *arg, struct dataset *dataset),

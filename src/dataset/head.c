@@ -38,8 +38,6 @@
 /* For the mirrors to answer when there is something to fall back on. */
 #define FALLBACK_MS 3000u
 #define MARKER_BYTES_MAX 4096u
-/* How soon a dataset on its last good head looks again. */
-#define STALE_REFRESH_MS 10000u
 
 struct head_job {
 	struct task task; /* first */
@@ -73,23 +71,6 @@ static void job_next(struct head_job *job,
 }
 
 /* ---- ends */
-
-static uint32_t refresh_delay_ms(const struct dataset *dataset, bool is_stale)
-{
-	uint32_t delay = dataset->node->refresh_ms;
-
-	if (is_stale && delay > STALE_REFRESH_MS)
-		delay = STALE_REFRESH_MS;
-	/* A fleet that was started together shall not stay together. */
-	return delay - delay / 8 +
-	       (uint32_t)(now_ns() / 1000 % (delay / 4 + 1));
-}
-
-void dataset_refresh_later(struct dataset *dataset, bool is_stale)
-{
-	timer_set(dataset->node->timers, &dataset->refresh,
-		  now_ms() + refresh_delay_ms(dataset, is_stale));
-}
 
 static void job_end(struct head_job *job, int r, const struct err *err,
 		    bool is_stale)
@@ -487,40 +468,25 @@ static void job_start(struct dataset *dataset, struct flight *flight)
 	job_next(job, run_load);
 }
 
-static struct flight *head_flight(struct dataset *dataset)
+struct flight *dataset_head_flight(struct dataset *dataset, bool *ret_is_new)
 {
 	struct object_key key = {
 		.kind = OBJECT_HEAD,
 		.salt = dataset->number,
 	};
-	struct flight *flight;
-	bool is_new;
+	struct flight *flight =
+		flight_get(dataset->node->flights, &key, ret_is_new);
 
-	flight = flight_get(dataset->node->flights, &key, &is_new);
-	if (flight && is_new)
+	if (flight && *ret_is_new)
 		job_start(dataset, flight);
 	return flight;
-}
-
-static void fire_refresh(struct timer *timer)
-{
-	struct dataset *dataset =
-		(struct dataset *)((char *)timer -
-				   offsetof(struct dataset, refresh));
-
-	if (!atomic_load(&dataset->node->is_closing))
-		flight_unref(head_flight(dataset));
-}
-
-void dataset_refresh_init(struct dataset *dataset)
-{
-	dataset->refresh.fire = fire_refresh;
 }
 
 int dataset_current(struct dataset *dataset, struct waiter *waiter,
 		    struct snapshot **ret, struct err *err)
 {
 	struct flight *flight;
+	bool is_new;
 	int r = waiter_begin(waiter, err);
 
 	if (r < 0) {
@@ -530,7 +496,7 @@ int dataset_current(struct dataset *dataset, struct waiter *waiter,
 	r = dataset_current_now(dataset, ret, err);
 	if (r != -EAGAIN)
 		return waiter_end(dataset->node, waiter, r, err);
-	flight = head_flight(dataset);
+	flight = dataset_head_flight(dataset, &is_new);
 	if (!flight)
 		return waiter_end(dataset->node, waiter, -ENOMEM, err);
 	if (flight_state(flight) == FLIGHT_FAILED) {

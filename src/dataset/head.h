@@ -30,6 +30,9 @@ void dataset_set_state(struct dataset *dataset, enum dataset_state state,
 /* The current snapshot from now on; tells the mount if that is a change. */
 void dataset_adopt(struct dataset *dataset, struct snapshot *snapshot,
 		   const struct head *head);
+/* The job that looks for the head, which it starts if nobody has. NULL: out of
+ * memory. */
+struct flight *dataset_head_flight(struct dataset *dataset, bool *ret_is_new);
 /* Look again when it is time. */
 void dataset_refresh_later(struct dataset *dataset, bool is_stale);
 

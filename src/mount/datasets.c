@@ -130,6 +130,18 @@ static bool is_equal_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+static bool is_equal_hub(const struct hub_options *a,
+			 const struct hub_options *b)
+{
+	if (!a || !b)
+		return a == b;
+	return is_equal_text(a->source, b->source) &&
+	       is_equal_text(a->token_file, b->token_file) &&
+	       is_equal_list(a->allow, a->allow_count, b->allow,
+			     b->allow_count) &&
+	       is_equal_list(a->deny, a->deny_count, b->deny, b->deny_count);
+}
+
 static bool is_unchanged(const struct dataset_options *a,
 			 const struct dataset_options *b)
 {
@@ -140,15 +152,24 @@ static bool is_unchanged(const struct dataset_options *a,
 	       is_equal_list(a->key_files, a->key_count, b->key_files,
 			     b->key_count) &&
 	       a->insecure == b->insecure &&
-	       a->refuse_expired == b->refuse_expired;
+	       a->refuse_expired == b->refuse_expired &&
+	       is_equal_hub(a->hub, b->hub);
+}
+
+static void warn_changed(const char *path)
+{
+	log_warning("[%s] was changed: that counts from the next mount", path);
 }
 
 static void reload_views(struct fs *fs, const struct mount_dataset *wanted)
 {
+	const struct dataset_options *shown = views_find(fs, wanted->path);
 	struct tree_dir *dir;
 	struct err err = {0};
 
-	if (views_find(fs, wanted->path))
+	if (shown && !is_unchanged(shown, &wanted->options))
+		warn_changed(wanted->path);
+	if (shown)
 		return;
 	if (views_add(fs, wanted, &err) < 0) {
 		log_warning("%s", err.text);
@@ -173,9 +194,7 @@ static void reload_one(struct fs *fs, const struct mount_dataset *wanted)
 	}
 	if (dir && tree_is_dataset(dir)) {
 		if (!is_unchanged(dir->options, &wanted->options))
-			log_warning(
-				"[%s] was changed: that counts from the next mount",
-				wanted->path);
+			warn_changed(wanted->path);
 		return;
 	}
 	if (add_one(fs, wanted, &fault, &err) < 0)
@@ -197,8 +216,8 @@ static void warn_of_removed(struct fs *fs, const struct mount_options *options)
 	for (size_t i = 0; (dir = tree_get(&fs->tree, i)); i++) {
 		size_t k = 0;
 
-		if (!tree_is_dataset(dir))
-			continue;
+		if (!tree_is_dataset(dir) || dir->view)
+			continue; /* a view's: its section says it */
 		while (k < options->dataset_count &&
 		       tree_find_path(&fs->tree, options->datasets[k].path) !=
 			       dir)

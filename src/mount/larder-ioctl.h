@@ -51,8 +51,19 @@ struct larder_prefetch_stop {
 	__u64 job;
 };
 
+/*
+ * Look now whether the dataset of this file or directory, or every one that is
+ * open below a directory, has a new snapshot. Only for the mount's user and
+ * root. The names lead there within a second after the answer.
+ */
+struct larder_refresh {
+	__u32 count, changed, failed, reserved; /* out: datasets */
+	char error[256]; /* out: of the last one that failed */
+};
+
 #define LARDER_IOC_PREFETCH _IOWR(0xD1, 1, struct larder_prefetch)
 #define LARDER_IOC_PREFETCH_STATE _IOWR(0xD1, 2, struct larder_prefetch_state)
 #define LARDER_IOC_PREFETCH_STOP _IOW(0xD1, 3, struct larder_prefetch_stop)
+#define LARDER_IOC_REFRESH _IOR(0xD1, 4, struct larder_refresh)
 
 #endif

@@ -170,6 +170,18 @@ void mount_prefetch_stop(struct mount_prefetch *prefetch);
 void mount_prefetch_free(struct mount_prefetch *prefetch);
 
 /*
+ * The process that serves the mount `path` is on looks for new snapshots: of
+ * the dataset that the path is in, or of all open ones below it. Returns when
+ * names lead to them. -EPERM: somebody else's mount; -ENOTTY: none of ours.
+ */
+struct mount_refreshed {
+	uint32_t count, changed, failed;
+	char error[256]; /* of the last one that failed */
+};
+int mount_refresh(const char *path, struct mount_refreshed *ret,
+		  struct err *err);
+
+/*
  * Unmount the larder mount at `path` (as typed). -EINVAL: nothing of ours is
  * mounted there; -EBUSY with the next step. A dead mount is always taken away.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other side of ioctl.c: a prefetch in the process that serves a mount.
+ * The other side of ioctl.c: a prefetch, or a look for new snapshots, in the
+ * process that serves a mount.
  */
 #include <config.h>
 
@@ -10,11 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "mount/larder-ioctl.h"
 #include "mount/mount.h"
+
+/* The kernel may believe in a name for a second (TIMEOUT_CURRENT). */
+#define NAMES_MS 1100u
 
 struct mount_prefetch {
 	int fd;
@@ -154,4 +159,49 @@ void mount_prefetch_free(struct mount_prefetch *prefetch)
 	if (prefetch->fd >= 0)
 		close(prefetch->fd);
 	free(prefetch);
+}
+
+/* ---- refresh */
+
+static int explain_refresh(const char *path, int errnum, struct err *err)
+{
+	switch (errnum) {
+	case EPERM:
+		return err_set(err, EPERM,
+			       "'%s' is on somebody else's mount: only that "
+			       "user and root may refresh it",
+			       path);
+	case ENOTTY:
+		return err_set(err, ENOTTY,
+			       "'%s' is not on a mount that can refresh", path);
+	case EINVAL:
+		return err_set(err, EINVAL,
+			       "'%s' is a commit, which never changes: name "
+			       "models/ORG/NAME",
+			       path);
+	default:
+		return err_set(err, errnum, "cannot refresh '%s': %s", path,
+			       strerror(errnum));
+	}
+}
+
+int mount_refresh(const char *path, struct mount_refreshed *ret,
+		  struct err *err)
+{
+	const struct timespec pause = {.tv_sec = NAMES_MS / 1000,
+				       .tv_nsec = NAMES_MS % 1000 * 1000000};
+	struct larder_refresh answer = {0};
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, LARDER_IOC_REFRESH, &answer) < 0)
+		return explain_refresh(path, errno, err);
+	*ret = (struct mount_refreshed){
+		.count = answer.count,
+		.changed = answer.changed,
+		.failed = answer.failed,
+	};
+	snprintf(ret->error, sizeof(ret->error), "%s", answer.error);
+	if (answer.changed > 0)
+		nanosleep(&pause, NULL);
+	return 0;
 }

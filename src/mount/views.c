@@ -224,13 +224,13 @@ int views_add(struct fs *fs, const struct mount_dataset *wanted,
 	return r;
 }
 
-bool views_find(struct fs *fs, const char *path)
+const struct dataset_options *views_find(struct fs *fs, const char *path)
 {
 	struct view *view = fs->views;
 
 	while (view && strcmp(view->path, path))
 		view = view->next;
-	return view;
+	return view ? view->options : NULL;
 }
 
 void views_close(struct fs *fs)

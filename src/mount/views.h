@@ -33,8 +33,8 @@ struct mount_dataset;
 /* The views of a source hf:// below its path. -EEXIST as tree_add. */
 int views_add(struct fs *fs, const struct mount_dataset *wanted,
 	      struct err *err);
-/* Whether the views of a section of this path are there. */
-bool views_find(struct fs *fs, const char *path);
+/* The options of the section of this path whose views are there, or NULL. */
+const struct dataset_options *views_find(struct fs *fs, const char *path);
 /* Before the tree and the node are closed; and after both. */
 void views_close(struct fs *fs);
 void views_free(struct fs *fs);

@@ -328,6 +328,54 @@ static void test_info(void **state)
 			-EBADMSG);
 }
 
+/* ---- rules */
+
+static void test_rules(void **state)
+{
+	static const char *const allow[] = {"Qwen", "datasets/EleutherAI/*",
+					    "a?me/x*", "gpt2"};
+	static const char *const deny[] = {"*/secret*", "models/Qwen/old"};
+	const struct hub_rules none = {0};
+	const struct hub_rules rules = {allow, deny, 4, 2};
+	const struct hub_rules only_deny = {.deny = deny, .deny_count = 2};
+	static const struct {
+		enum hub_kind kind;
+		const char *id;
+		bool is_in, is_not_denied;
+	} cases[] = {
+		{HUB_MODEL, "Qwen/Qwen2.5-0.5B", true, true},
+		{HUB_DATASET, "Qwen/any", true, true},
+		{HUB_MODEL, "qwen/any", false, true},
+		{HUB_MODEL, "QwenX/any", false, true},
+		{HUB_DATASET, "EleutherAI/pile", true, true},
+		{HUB_MODEL, "EleutherAI/pile", false, true},
+		{HUB_SPACE, "acme/xyz", true, true},
+		{HUB_SPACE, "acme/yz", false, true},
+		{HUB_MODEL, "gpt2", true, true},
+		{HUB_MODEL, "gpt2/x", true, true},
+		{HUB_MODEL, "Qwen/secret-1", false, false},
+		{HUB_MODEL, "qWen/SECRET", false, false},
+		{HUB_MODEL, "QWEN/Old", false, false},
+		{HUB_DATASET, "Qwen/old", true, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err err = {0};
+
+		assert_int_equal(hub_rules_check(&none, cases[i].kind,
+						 cases[i].id, NULL),
+				 0);
+		assert_int_equal(hub_rules_check(&rules, cases[i].kind,
+						 cases[i].id, &err),
+				 cases[i].is_in ? 0 : -EACCES);
+		assert_int_equal(!err.text[0], cases[i].is_in);
+		assert_int_equal(hub_rules_check(&only_deny, cases[i].kind,
+						 cases[i].id, NULL),
+				 cases[i].is_not_denied ? 0 : -EACCES);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +388,7 @@ int main(void)
 		cmocka_unit_test(test_listing),
 		cmocka_unit_test(test_refused_listings),
 		cmocka_unit_test(test_info),
+		cmocka_unit_test(test_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a dataset is looked at again: from time to time, or since somebody asks
+ * for it. Either way it is the job that opened it that looks (head.c,
+ * hub-open.c), one at a time for a dataset.
+ */
+#include <config.h>
+
+#include <errno.h>
+
+#include "base/io.h"
+#include "dataset/head.h"
+
+/* How soon a dataset on its last good head looks again. */
+#define STALE_REFRESH_MS 10000u
+
+static uint32_t refresh_delay_ms(const struct dataset *dataset, bool is_stale)
+{
+	uint32_t delay = dataset->node->refresh_ms;
+
+	if (is_stale && delay > STALE_REFRESH_MS)
+		delay = STALE_REFRESH_MS;
+	/* A fleet that was started together shall not stay together. */
+	return delay - delay / 8 +
+	       (uint32_t)(now_ns() / 1000 % (delay / 4 + 1));
+}
+
+void dataset_refresh_later(struct dataset *dataset, bool is_stale)
+{
+	timer_set(dataset->node->timers, &dataset->refresh,
+		  now_ms() + refresh_delay_ms(dataset, is_stale));
+}
+
+static void fire_refresh(struct timer *timer)
+{
+	struct dataset *dataset =
+		(struct dataset *)((char *)timer -
+				   offsetof(struct dataset, refresh));
+
+	bool is_new;
+
+	if (!atomic_load(&dataset->node->is_closing))
+		flight_unref(dataset_head_flight(dataset, &is_new));
+}
+
+void dataset_refresh_init(struct dataset *dataset)
+{
+	dataset->refresh.fire = fire_refresh;
+}
+
+/* What the look that has ended came to. */
+static int outcome(struct dataset *dataset, struct err *err)
+{
+	struct dataset_info info;
+
+	dataset_info(dataset, &info);
+	if (info.state == DATASET_OK || !info.reason[0])
+		return 0;
+	return err_set(err, EIO, "'%s' stays as it was: %s", dataset->name,
+		       info.reason);
+}
+
+int dataset_refresh(struct dataset *dataset, struct waiter *waiter,
+		    bool *is_asked, struct err *err)
+{
+	struct flight *flight;
+	bool is_new;
+	int r = waiter_begin(waiter, err);
+
+	if (r < 0 || *is_asked)
+		return waiter_end(dataset->node, waiter,
+				  r < 0 ? r : outcome(dataset, err), err);
+	/* Who looks already may have begun before the question. */
+	flight = dataset_head_flight(dataset, &is_new);
+	if (!flight)
+		return waiter_end(dataset->node, waiter, -ENOMEM, err);
+	*is_asked = is_new;
+	r = waiter_hold(waiter, flight);
+	return waiter_end(dataset->node, waiter, r < 0 ? r : DATASET_PARKED,
+			  err);
+}
