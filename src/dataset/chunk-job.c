@@ -601,7 +601,7 @@ static void retry_reference(struct chunk_job *job, enum fetch_class class,
 	struct err err;
 
 	err_set(&err, EIO, "%s", text);
-	is_noted = reference_note(job, class);
+	is_noted = reference_note(job, class, &err);
 	if (reference_failed(job, &class, &err))
 		return;
 	/* What it says of one file says nothing of others. */
@@ -622,7 +622,7 @@ static void run_outcome(struct task *task, struct worker *worker)
 	if (drop_good(job))
 		tries_progress(&job->tries);
 	if (job->count == 0) {
-		if (!job->reference || !reference_note(job, FETCH_OK))
+		if (!job->reference || !reference_note(job, FETCH_OK, NULL))
 			tries_note(&job->tries, job->mirror, FETCH_OK, NULL,
 				   0);
 		job_free(job);

@@ -241,10 +241,12 @@ int reference_find(struct chunk_job *job, enum fetch_class *ret_class,
 	return r == 0 ? check_server(job, ret_class, err) : r;
 }
 
-bool reference_note(struct chunk_job *job, enum fetch_class class)
+bool reference_note(struct chunk_job *job, enum fetch_class class,
+		    struct err *err)
 {
 	if (!job->location || !job->location->origin)
 		return false;
+	err_prefix(err, -EIO, "at '%s'", origin_name(job->location->origin));
 	/* what it says of one file says nothing of others */
 	if (class == FETCH_REFUSED || class == FETCH_ABSENT)
 		class = FETCH_OK;

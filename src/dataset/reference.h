@@ -37,9 +37,11 @@ int reference_find(struct chunk_job *job, enum fetch_class *ret_class,
 void reference_ask(struct chunk_job *job);
 /*
  * Notes what came of a request at a location in the health of that server,
- * which says nothing of the Hub. False: the Hub itself was asked.
+ * which says nothing of the Hub, and names it in err (or NULL). False: the Hub
+ * itself was asked.
  */
-bool reference_note(struct chunk_job *job, enum fetch_class class);
+bool reference_note(struct chunk_job *job, enum fetch_class class,
+		    struct err *err);
 /* A request has failed, the job still has what it lacks. true: ask again at
  * once, at a new location; else note the failure of that class and text. */
 bool reference_failed(struct chunk_job *job, enum fetch_class *class,

@@ -70,7 +70,9 @@ int dataset_refresh(struct dataset *dataset, struct waiter *waiter,
 	if (r < 0 || *is_asked)
 		return waiter_end(dataset->node, waiter,
 				  r < 0 ? r : outcome(dataset, err), err);
-	/* Who looks already may have begun before the question. */
+	/* Who looks already may have begun before the question. Such a look is
+	 * waited for, and must not be found again since we hold it. */
+	waiter_release(waiter);
 	flight = dataset_head_flight(dataset, &is_new);
 	if (!flight)
 		return waiter_end(dataset->node, waiter, -ENOMEM, err);
