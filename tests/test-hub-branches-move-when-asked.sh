@@ -31,7 +31,7 @@ sleep 1.1 # names are believed for a second
 [ "$(cat "$model/config.json")" = "$before" ] || fail "moved unasked"
 [ "$(cat "$folder/refs/main")" = "$first" ] || fail "moved unasked"
 hub_forget
-chmod 755 . ..
+chmod 755 "$T"
 expect_fail "only that user and root" as_other "$(command -v larder)" \
 	refresh mnt
 expect_fail 'is a commit' larder refresh "$folder/snapshots/$first"

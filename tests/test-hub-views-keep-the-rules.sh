@@ -31,7 +31,7 @@ mount_all() {
 	larder mount -c larder.conf -o "${1-}" mnt > mount.out 2> mount.err ||
 		{ cat mount.err >&2; fail "cannot mount"; }
 }
-chmod 755 . ..
+chmod 755 "$T"
 mount_all
 [ "$(ls mnt)" = "$(printf '%s\n' hf other)" ]
 ls mnt/hf/models/acme/tiny > /dev/null

@@ -84,7 +84,9 @@ for i in 1 2 3; do
 	expect_fail 'No such file' ls "$folder/snapshots/main"
 	expect_fail 'No such file' ls "$folder/blobs/main"
 done
-[ "$(hub_asked)" = 4 ] || fail "asked again: $(cat "$hub_log")"
+# four repositories and revisions, each remembered for ten seconds at least
+asked=$(hub_asked)
+[ "$asked" -ge 4 ] && [ "$asked" -lt 12 ] || fail "$(cat "$hub_log")"
 hub_forget
 for name in .locks CACHEDIR.TAG version.txt models--a--b--c- files--a--b; do
 	expect_fail 'No such file' ls "mnt/hub/$name"
