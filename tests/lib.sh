@@ -292,7 +292,7 @@ start_nginx() {
 	[ $try -lt 20 ] || fail "nginx found no free port"
 	nginx_log=$prefix/access.log
 	nginx_url=http://127.0.0.1:$nginx_port
-	wait_for 5 test -s "$prefix/nginx.pid"
+	wait_for 60 test -s "$prefix/nginx.pid"
 	nginx_pid=$(cat "$prefix/nginx.pid")
 	nginx_pids+=("$nginx_pid")
 }
@@ -306,7 +306,7 @@ stop_nginx() {
 	# shellcheck disable=SC2086 # a list of pids
 	kill -CONT "$pid" $children 2> /dev/null || true
 	kill -TERM "$pid" 2> /dev/null || true
-	wait_for 10 lib_has_ended "$pid"
+	wait_for 60 lib_has_ended "$pid"
 }
 
 # A zombie has ended: who should reap it is not ours to say.
@@ -328,7 +328,7 @@ start_httpd() {
 		--log "$prefix/log" "$@" "$root" &
 	httpd_pid=$!
 	httpd_log=$prefix/log
-	wait_for 5 test -s "$prefix/port"
+	wait_for 60 test -s "$prefix/port"
 	httpd_url=http://127.0.0.1:$(cat "$prefix/port")
 }
 

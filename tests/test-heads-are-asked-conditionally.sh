@@ -34,7 +34,7 @@ umount_dataset mnt
 # Elsewhere now, and not there: what was good last is served.
 port=${httpd_url##*:}
 kill "$httpd_pid"
-wait_for 10 lib_has_ended "$httpd_pid"
+wait_for 60 lib_has_ended "$httpd_pid"
 mount_dataset "http://localhost:$port/moved#cond" mnt timeout=3s
 [ "$(cat mnt/file)" = two ] || fail "the last good head is forgotten"
 umount_dataset mnt

@@ -60,7 +60,7 @@ mount_hub hf://acme/made mnt
 diff -r tree mnt
 [ "$(hub_asked)" = 0 ] || fail "asked again: $(cat "$hub_log")"
 kill "$hub_pid"
-wait_for 10 lib_has_ended "$hub_pid"
+wait_for 60 lib_has_ended "$hub_pid"
 larder cat -o "cache=$T/cache" hf://acme/made:config.json | cmp - tree/config.json
 umount_dataset mnt
 drop_caches

@@ -33,7 +33,7 @@ umount_dataset mnt
 [ "$(hub_asked)" = 0 ] || fail "asked again: $(cat "$hub_log")"
 
 kill "$hub_pid"
-wait_for 10 lib_has_ended "$hub_pid"
+wait_for 60 lib_has_ended "$hub_pid"
 drop_caches
 mount_hub hf:// mnt
 mount_hub hf:// second

@@ -50,7 +50,7 @@ for damage in "both half" "both half" "both half" "both half" \
 	rm -rf cache
 	mount_dataset "$T/mirror#data" mnt
 	cat mnt/1 mnt/small/* > /dev/null
-	wait_for 10 test -s cache/index/data.mdb
+	wait_for 60 test -s cache/index/data.mdb
 	$damage
 	cmp tree/2 mnt/2 || fail "not right after $damage"
 	drop_caches

@@ -42,5 +42,5 @@ expect_fail "127.0.0.1:$nginx_port" larder mount -c "$T/larder.conf" -o \
 # Back again: no restart is needed.
 nginx -p "$(dirname "$nginx_log")/" -e error.log -c conf
 nginx_pids+=("$(cat "$(dirname "$nginx_log")/nginx.pid")")
-wait_for 10 cmp tree/cold mnt/cold
+wait_for 60 cmp tree/cold mnt/cold
 ! larder_error mnt/cold || fail "the error stays"

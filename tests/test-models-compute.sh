@@ -65,7 +65,7 @@ onnx "second/$model" | cmp onnx.wanted -
 node_js "$T/second" | cmp node.wanted -
 [ "$(hub_asked)" = 0 ] || fail "asked: $(cat "$hub_log")"
 kill "$hub_pid"
-wait_for 10 lib_has_ended "$hub_pid"
+wait_for 60 lib_has_ended "$hub_pid"
 umount_dataset mnt
 mount_hub hf:// mnt
 torch "$model" "$T/mnt/hub" | cmp torch.wanted -

@@ -66,7 +66,7 @@ expect_fail "in use.*larder umount -l" larder umount mnt
 exec 5<&-
 # Who only passes by is waited for.
 (exec 5< mnt/file; : > looks; sleep 0.1) &
-wait_for 10 test -e looks
+wait_for 60 test -e looks
 larder umount mnt
 wait $!
 expect_fail "no larder mount at '$T/mnt'" larder umount mnt
@@ -76,7 +76,7 @@ expect_fail "no larder mount at" larder umount /proc
 try "$source" mnt > /dev/null
 exec 5< mnt/file
 kill -9 "$(getfattr --only-values -n user.larder.pid mnt)"
-wait_for 5 eval '! cat mnt/file 2> /dev/null'
+wait_for 60 eval '! cat mnt/file 2> /dev/null'
 expect_fail "not connected" cat mnt/file
 expect_fail "dead" larder status
 try "$source" mnt > /dev/null

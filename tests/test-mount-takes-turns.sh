@@ -33,7 +33,7 @@ race() {
 }
 race
 kill -9 "$(getfattr --only-values -n user.larder.pid mnt)"
-wait_for 5 eval '! cat mnt/file 2> /dev/null'
+wait_for 60 eval '! cat mnt/file 2> /dev/null'
 race
 larder umount mnt
 

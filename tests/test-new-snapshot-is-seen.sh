@@ -28,7 +28,7 @@ larder mount -c larder.conf d single
 is_open() {
 	[ "$(stat -c %i whole/d)" -gt 1000000 ]
 }
-wait_for 5 is_open
+wait_for 60 is_open
 
 exec 5< whole/d/file 6< single/sub/file
 cat > list.py <<'PY'
@@ -62,7 +62,7 @@ for path, fd in fds.items():
 PY
 python3 list.py &
 lister=$!
-wait_for 10 test -e begun
+wait_for 60 test -e begun
 
 echo two! > tree/file
 echo two! > tree/sub/file
@@ -73,8 +73,8 @@ sees_two() {
 	[ "$(cat "$1/file")" = 'two!' ] && [ "$(cat "$1/sub/file")" = 'two!' ] &&
 		[ "$(find "$1" -maxdepth 1 -name 'v*' | wc -l)" = 10 ]
 }
-wait_for 15 sees_two whole/d
-wait_for 15 sees_two single
+wait_for 60 sees_two whole/d
+wait_for 60 sees_two single
 touch switched
 wait "$lister"
 [ "$(cat <&5)" = one ] || fail "an open file changed"

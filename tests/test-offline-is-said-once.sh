@@ -32,7 +32,7 @@ cmp tree/warm mnt/two/warm
 lines() { grep -c "$1" mnt.log || true; }
 [ "$(lines offline)" = 0 ] || fail "offline at the start"
 kill "$first"
-wait_for 10 lib_has_ended "$first"
+wait_for 60 lib_has_ended "$first"
 is_offline() {
 	expect_errno "$EIO|$ETIMEDOUT" cat mnt/one/cold mnt/two/other
 	[ "$(lines offline:)" -gt 0 ]

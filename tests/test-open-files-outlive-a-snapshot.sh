@@ -42,8 +42,8 @@ shows_new() {
 	[ -e "$1/comes" ] && [ ! -e "$1/goes" ] &&
 		stamped check 2 3000000 "$1/dir/changes" 2> /dev/null
 }
-wait_for 8 shows_new mnt
-wait_for 8 shows_new many/moving
+wait_for 60 shows_new mnt
+wait_for 60 shows_new many/moving
 stamped check 1 3000000 mnt/stays
 sleep 1.1 # attributes of the root are kept for a second
 compare_trees tree mnt

@@ -67,7 +67,7 @@ stop_nginx
 wait_for 60 grep -q "stalled .*: http://127.0.0.1.*: connection refused" said
 grep -qE "^ *[0-9]+ %  [0-9.]+ MiB of 24.0 MiB  0 of 1 files" said || fail "$(cat said)"
 nginx -p "$(dirname "$nginx_log")/" -e error.log -c conf
-wait_for 10 test -s "$(dirname "$nginx_log")/nginx.pid"
+wait_for 60 test -s "$(dirname "$nginx_log")/nginx.pid"
 nginx_pids+=("$(cat "$(dirname "$nginx_log")/nginx.pid")")
 wait $pid || fail "$(cat said)"
 grep -q "^complete: 24.0 MiB in 1 file " out || fail "$(cat out)"

@@ -11,7 +11,7 @@ echo small > other/file
 
 larder publish -n set --threads 1 tree mirror > first.out 2> first.err &
 first=$!
-wait_for 10 test -e mirror/lease
+wait_for 60 test -e mirror/lease
 kill -STOP $first
 expect_fail "mirror 'mirror' is in use: larder publish on host '.*', process $first, since" \
 	larder publish -n other other mirror

@@ -27,7 +27,7 @@ for fault in silent 'stall_after&n=1000' 'trickle&n=10'; do
 	victim=$!
 	sleep 0.5
 	kill -KILL $victim
-	within 1000 wait_for 1 lib_has_ended $victim
+	within 1000 wait_for 60 lib_has_ended $victim
 	# Ctrl-C: it is the signal that ends them, not their time-out.
 	python3 - <<-'PYTHON'
 		import os, signal, subprocess, time
@@ -53,7 +53,7 @@ for fault in silent 'stall_after&n=1000' 'trickle&n=10'; do
 	grep -Eq "$EIO|$ETIMEDOUT" said || fail "$fault: $(cat said)"
 
 	httpd_control clear
-	within 8000 wait_for 8 cmp -s tree/cold1 mnt/cold1
+	within 8000 wait_for 60 cmp -s tree/cold1 mnt/cold1
 	httpd_control "clear&add=$fault"
 	cat mnt/cold3 > /dev/null 2>&1 &
 	reader=$!
@@ -61,5 +61,5 @@ for fault in silent 'stall_after&n=1000' 'trickle&n=10'; do
 	within 10000 umount -l mnt
 	kill -KILL $reader 2> /dev/null || true
 	wait $reader || true
-	wait_for 10 lib_has_ended "$(pgrep -f "$T/mnt" || echo 0)"
+	wait_for 60 lib_has_ended "$(pgrep -f "$T/mnt" || echo 0)"
 done

@@ -16,7 +16,7 @@ lost_url=$httpd_url
 mount_dataset "$lost_url#lost" mnt timeout=6s
 cmp tree/warm mnt/warm
 kill "$httpd_pid"
-wait_for 5 lib_has_ended "$httpd_pid"
+wait_for 60 lib_has_ended "$httpd_pid"
 
 # A full queue of connections that nobody accepts: further SYNs are dropped.
 python3 - "${lost_url##*:}" <<'PYTHON' &
@@ -34,7 +34,7 @@ for i in range(4):
 open("full", "w").close()
 time.sleep(600)
 PYTHON
-wait_for 10 test -e full
+wait_for 60 test -e full
 
 failing_read mnt/cold1 &
 reader=$!
