@@ -248,6 +248,7 @@ EXTRA_DIST += \
 	%D%/data \
 	%D%/fuzz/corpus \
 	%D%/hub-log.sh \
+	%D%/hub/cache-view.mjs \
 	%D%/hub/cache-view.py \
 	%D%/hub/client.mjs \
 	%D%/hub/client.py \

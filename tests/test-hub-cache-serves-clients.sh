@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
 #
-# The hub view is huggingface_hub's cache to huggingface_hub itself, which finds
-# files, snapshots and absences there, offline and online, and what is newer
+# The hub view is huggingface_hub's cache to huggingface_hub itself (and to
+# @huggingface/hub), which finds files, snapshots and absences there, offline and online, and what is newer
 # where the Hub leads it to that.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/hub-log.sh"
@@ -19,6 +19,8 @@ view() {
 }
 
 HF_HUB_OFFLINE=1 view offline
+node "$top_srcdir/tests/hub/cache-view.mjs" "$hub_clients" "$T/mnt/hub" ||
+	fail "@huggingface/hub"
 view online
 hub_control push '{"repo": "model:acme/tiny", "files": {"config.json": "{}"}}' \
 	> /dev/null
