@@ -15,6 +15,13 @@ source=$T/mirror#d
 try() {
 	timeout 30 larder mount -c larder.conf -o "cache=$T/cache,key=$key,timeout=2s" "$@"
 }
+# Who waits at a terminal is told so, long before it fails: looked at below.
+waiting=()
+for words in "ls http://127.0.0.1:1/m#d" "mount http://127.0.0.1:1/m#d $T/other"; do
+	script -qc "larder $words -c larder.conf -o cache=$T/tty-cache,key=$key,timeout=9s" \
+		"tty.${words%% *}" < /dev/null > /dev/null 2>&1 &
+	waiting+=($!)
+done
 expect_fail "'$T/absent' does not exist" try "$source" "$T/absent"
 expect_fail "'$T/tree/file' is not a directory" try "$source" tree/file
 expect_fail "MOUNTPOINT is missing" try
@@ -145,3 +152,10 @@ expect_fail "try: larder mount --help" env PATH="$T/no-man:$PATH" larder help mo
 status=0
 larder ls --no-such 2> /dev/null || status=$?
 [ $status = 2 ] || fail "usage is $status"
+
+wait "${waiting[@]}" || :
+for command in ls mount; do
+	grep -q '127.0.0.1:1/m: connection refused' "tty.$command" || fail "$(cat "tty.$command")"
+	[ "$(grep -c "^larder $command: no answer yet, waiting" "tty.$command")" = 1 ] ||
+		fail "not told, or not once: $(cat "tty.$command")"
+done

@@ -8,6 +8,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 #include "source/source.h"
 
 #define ROOT_CACHE "/var/cache/larder"
+#define SILENCE_MS 2000u    /* a terminal is told why nothing comes */
 #define USER_CACHE "larder" /* below XDG_CACHE_HOME or ~/.cache */
 
 char *cli_redact(const char *source)
@@ -357,6 +359,29 @@ static int split_path(const char *text, char **ret_source, char **ret_path)
 	return *ret_source && *ret_path ? 0 : -ENOMEM;
 }
 
+/* Who sits before it learns that it is the source that takes so long. */
+static int wait_for_current(const struct cli *cli, struct cli_source *source,
+			    struct err *err)
+{
+	bool is_told = !isatty(STDERR_FILENO);
+	int r;
+
+	while ((r = dataset_current(source->dataset, CLI_WAITER(source),
+				    &source->snapshot, err)) ==
+	       DATASET_PARKED) {
+		if (!is_told &&
+		    !waiter_block_for(source->waiter, SILENCE_MS)) {
+			is_told = true;
+			fprintf(stderr, "larder %s: no answer yet, waiting\n",
+				cli->command);
+			waiter_block(source->waiter);
+		} else if (is_told) {
+			waiter_block(source->waiter);
+		}
+	}
+	return r;
+}
+
 static int open_snapshot(struct cli *cli, struct cli_source *source,
 			 const struct dataset_options *options, struct err *err)
 {
@@ -372,9 +397,7 @@ static int open_snapshot(struct cli *cli, struct cli_source *source,
 		return err_set(err, ENOMEM, "out of memory");
 	r = dataset_add(source->node, options, &source->dataset, err);
 	if (r == 0)
-		r = CLI_WAIT(source, dataset_current(source->dataset,
-						     CLI_WAITER(source),
-						     &source->snapshot, err));
+		r = wait_for_current(cli, source, err);
 	if (r == 0)
 		r = CLI_WAIT(source,
 			     snapshot_resolve(source->snapshot, source->path,

@@ -54,6 +54,8 @@ struct blocking_waiter;
 struct blocking_waiter *blocking_waiter_new(void);
 struct waiter *blocking_waiter_get(struct blocking_waiter *waiter);
 void waiter_block(struct blocking_waiter *waiter);
+/* At most about so long; false: it is still parked. */
+bool waiter_block_for(struct blocking_waiter *waiter, uint32_t limit_ms);
 void blocking_waiter_free(struct blocking_waiter *waiter);
 
 struct node_options {

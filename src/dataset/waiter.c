@@ -17,6 +17,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/io.h"
 #include "dataset/node.h"
@@ -335,6 +336,24 @@ void waiter_block(struct blocking_waiter *waiter)
 {
 	while (sem_wait(&waiter->woken) < 0 && errno == EINTR)
 		;
+}
+
+bool waiter_block_for(struct blocking_waiter *waiter, uint32_t limit_ms)
+{
+	struct timespec end;
+	int r;
+
+	/* the clock of sem_timedwait: a jump of it makes this short or long */
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += limit_ms / 1000;
+	end.tv_nsec += (long)(limit_ms % 1000) * 1000000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	while ((r = sem_timedwait(&waiter->woken, &end)) < 0 && errno == EINTR)
+		;
+	return r == 0;
 }
 
 void blocking_waiter_free(struct blocking_waiter *waiter)

@@ -27,6 +27,7 @@
 #include "mount/mount.h"
 
 #define LINE_MAX_BYTES 1024u
+#define SILENCE_MS 2000u   /* a terminal is told why nothing comes */
 #define END_GRACE_MS 2000u /* between SIGTERM and SIGKILL of a late child */
 
 struct daemon {
@@ -210,16 +211,22 @@ static int wait_for_message(pid_t child, int from_child, uint64_t limit_ms,
 			    struct err *err)
 {
 	struct pollfd wait = {.fd = from_child, .events = POLLIN};
-	uint64_t end = now_ms() + limit_ms;
+	uint64_t start = now_ms(), end = start + limit_ms;
+	uint64_t until = isatty(STDERR_FILENO) && SILENCE_MS < limit_ms ?
+				 start + SILENCE_MS :
+				 end;
 	struct message message;
 
 	for (;;) {
 		uint64_t now = now_ms();
-		int n = poll(&wait, 1, now < end ? (int)(end - now) : 0);
+		int n = poll(&wait, 1, now < until ? (int)(until - now) : 0);
 
 		if (n > 0)
 			break;
-		if (n == 0) {
+		if (n == 0 && until < end) {
+			fputs("larder mount: no answer yet, waiting\n", stderr);
+			until = end;
+		} else if (n == 0) {
 			end_child(child);
 			return err_set(err, ETIMEDOUT,
 				       "the mount did not answer within %llu s",
