@@ -82,6 +82,7 @@ check_LIBRARIES += %D%/unit/libunit.a
 	%D%/unit/fetch-env.h \
 	%D%/unit/origin-server.c \
 	%D%/unit/origin-server.h \
+	%D%/unit/own-time.h \
 	%D%/unit/publish-env.h \
 	%D%/unit/small-mirror.c \
 	%D%/unit/small-mirror.h \
