@@ -69,6 +69,7 @@ unit_tests = \
 	%D%/unit/test-tree \
 	%D%/unit/test-tries \
 	%D%/unit/test-url \
+	%D%/unit/test-version \
 	$(NULL)
 
 # What several unit tests share: sources of a library they all link.
