@@ -38,6 +38,15 @@ has_state() {
 	[ "$(state_of "$1")" = "$2" ]
 }
 
+# all_complete DIR: reads all its files and waits until the cache has them.
+all_complete() {
+	local file
+	while IFS= read -r -d '' file; do
+		cat "$file" > /dev/null
+		wait_for 120 has_state "$file" complete
+	done < <(find "$1" -type f -print0)
+}
+
 # no_token TEXT: it is in no log, no command line and no message.
 no_token() {
 	local found pid

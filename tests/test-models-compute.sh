@@ -50,9 +50,7 @@ HF_HUB_OFFLINE=1 $python "$top_srcdir/tests/hub/compare-weights.py" \
 [ "$(hub_asked ' HEAD ')" = 0 ] || fail "asked with HEAD"
 
 # A second process, and a mount that starts anew, ask nobody; nor need they.
-for name in model.safetensors pytorch_model.bin model.gguf onnx/model.onnx; do
-	wait_for 120 has_state "mnt/models/$model/$name" complete
-done
+all_complete "mnt/models/$model"
 hub_faults '{"fault": "status", "status": 503}'
 hub_forget
 umount_dataset mnt

@@ -28,7 +28,7 @@ mount_hub hf:// mnt
 both
 [ "$(hub_asked 'route=info')" = 1 ] || fail "$(cat "$hub_log")"
 [ "$(hub_asked ' HEAD ')" = 0 ] || fail "asked with HEAD"
-wait_for 120 has_state "mnt/models/$model/model.safetensors" complete
+all_complete "mnt/models/$model"
 
 umount_dataset mnt
 hub_faults '{"fault": "status", "status": 503}'
