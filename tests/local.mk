@@ -219,6 +219,7 @@ dist_check_SCRIPTS += \
 	%D%/test-publish-to-a-bucket.sh \
 	%D%/test-publish-warns-of-other-keys.sh \
 	%D%/test-public-datasets-are-read.sh \
+	%D%/test-quota-reads-through.sh \
 	%D%/test-random-reads-match.sh \
 	%D%/test-reads-are-never-short.sh \
 	%D%/test-reads-fetch-what-they-need.sh \
