@@ -44,6 +44,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/files.c \
 	%D%/cache/files.h \
 	%D%/cache/index-choice.c \
+	%D%/cache/index-look-up.c \
 	%D%/cache/index-private.h \
 	%D%/cache/index-watch.c \
 	%D%/cache/index-write.c \

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Look-ups in the index. Each renews a read transaction that was made at open,
+ * which takes no lock, and is guarded: a page that cannot be read or makes no
+ * sense is an error of the look-up. A row that makes no sense is as good as
+ * none.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "cache/fault.h"
+#include "cache/index-private.h"
+
+static struct index_reader *reader_take(struct index *index)
+{
+	unsigned int first = atomic_fetch_add(&index->next_reader, 1);
+
+	for (unsigned int i = 0; i < INDEX_READERS; i++) {
+		struct index_reader *reader =
+			&index->readers[(first + i) % INDEX_READERS];
+
+		if (pthread_mutex_trylock(&reader->lock) == 0)
+			return reader;
+	}
+	pthread_mutex_lock(&index->readers[first % INDEX_READERS].lock);
+	return &index->readers[first % INDEX_READERS];
+}
+
+struct look_up {
+	struct index *index;
+	MDB_txn *txn;
+	int (*fn)(struct look_up *look_up);
+	const struct digest *id;
+	uint64_t gen, unit;
+	struct blob_row *row;
+	struct chunk_row *chunk;
+	struct unit_row *unit_row;
+	struct units_row *units_row;
+	uint64_t number;
+	/* scan */
+	struct digest *after;
+	unsigned int max;
+	void (*each)(void *arg, const struct digest *id,
+		     const struct blob_row *row);
+	void *arg;
+};
+
+static int look_up_guarded(void *arg)
+{
+	struct look_up *look_up = arg;
+	int rc = mdb_txn_renew(look_up->txn);
+
+	if (rc)
+		return rc;
+	rc = look_up->fn(look_up);
+	mdb_txn_reset(look_up->txn);
+	return rc;
+}
+
+/* 1 found, 0 not found, negative errno. */
+static int look_up_run(struct look_up *look_up)
+{
+	struct index *index = look_up->index;
+	struct index_reader *reader;
+	int rc;
+
+	if (index_is_dead(index))
+		return -EIO;
+	reader = reader_take(index);
+	look_up->txn = reader->txn;
+	rc = fault_guard(look_up_guarded, look_up);
+	if (rc && rc != MDB_NOTFOUND)
+		rc = index_error(index, rc);
+	pthread_mutex_unlock(&reader->lock);
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	return rc < 0 ? rc : 1;
+}
+
+static int find_blob(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	int rc;
+
+	row_key(look_up->id, bytes);
+	rc = mdb_get(look_up->txn, look_up->index->blobs, &key, &value);
+	if (rc)
+		return rc;
+	/* A row that makes no sense is as good as none. */
+	return blob_row_decode(value.mv_data, value.mv_size, look_up->row) ?
+		       MDB_NOTFOUND : 0;
+}
+
+int index_blob(struct index *index, const struct digest *id,
+	       struct blob_row *ret)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_blob, .id = id, .row = ret,
+	};
+
+	return look_up_run(&look_up);
+}
+
+static int find_unit(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_UNITS_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	size_t at = (size_t)(look_up->unit % ROW_UNITS);
+	const uint8_t *row;
+	int rc;
+
+	row_units_key(look_up->id, (uint32_t)(look_up->unit / ROW_UNITS), bytes);
+	rc = mdb_get(look_up->txn, look_up->index->units, &key, &value);
+	if (rc)
+		return rc;
+	row = value.mv_data;
+	if (value.mv_size < ROW_UNITS_HEAD + (at + 1) * ROW_UNIT_BYTES ||
+	    value.mv_size > ROW_UNITS_MAX ||
+	    load_le64(row) != look_up->gen ||
+	    !(row[8 + at / 8] & (1u << (at % 8))))
+		return MDB_NOTFOUND;
+	unit_row_decode(row + ROW_UNITS_HEAD + at * ROW_UNIT_BYTES,
+			look_up->unit_row);
+	return 0;
+}
+
+int index_unit(struct index *index, const struct digest *id, uint64_t gen,
+	       uint64_t unit, struct unit_row *ret)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_unit, .id = id, .gen = gen,
+		.unit = unit, .unit_row = ret,
+	};
+
+	return look_up_run(&look_up);
+}
+
+static int find_units(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_UNITS_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	uint32_t number = (uint32_t)look_up->number;
+	int rc;
+
+	row_units_key(look_up->id, number, bytes);
+	rc = mdb_get(look_up->txn, look_up->index->units, &key, &value);
+	if (rc)
+		return rc;
+	if (units_row_decode(value.mv_data, value.mv_size,
+			     units_row_count(look_up->unit, number),
+			     look_up->units_row) < 0 ||
+	    look_up->units_row->gen != look_up->gen)
+		return MDB_NOTFOUND;
+	return 0;
+}
+
+int index_units(struct index *index, const struct digest *id, uint64_t gen,
+		uint64_t unit_count, uint32_t number, struct units_row *ret)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_units, .id = id, .gen = gen,
+		.unit = unit_count, .number = number, .units_row = ret,
+	};
+
+	return look_up_run(&look_up);
+}
+
+static int find_chunk(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	int rc;
+
+	row_key(look_up->id, bytes);
+	rc = mdb_get(look_up->txn, look_up->index->chunks, &key, &value);
+	if (rc)
+		return rc;
+	return chunk_row_decode(value.mv_data, value.mv_size, look_up->chunk) ?
+		       MDB_NOTFOUND : 0;
+}
+
+int index_chunk(struct index *index, const struct digest *chunk,
+		struct chunk_row *ret)
+{
+	struct look_up look_up = {
+		.index = index, .fn = find_chunk, .id = chunk, .chunk = ret,
+	};
+
+	return look_up_run(&look_up);
+}
+
+static int find_used(struct look_up *look_up)
+{
+	MDB_val key = { sizeof("used") - 1, (void *)"used" }, value;
+	int rc = mdb_get(look_up->txn, look_up->index->meta, &key, &value);
+
+	if (rc == 0 && value.mv_size == 8)
+		look_up->number = load_le64(value.mv_data);
+	return rc;
+}
+
+int index_used(struct index *index, uint64_t *ret_bytes)
+{
+	struct look_up look_up = { .index = index, .fn = find_used };
+	int r = look_up_run(&look_up);
+
+	if (r >= 0)
+		*ret_bytes = look_up.number;
+	return r < 0 ? r : 0;
+}
+
+static int count_blobs(struct look_up *look_up)
+{
+	MDB_stat stat;
+	int rc = mdb_stat(look_up->txn, look_up->index->blobs, &stat);
+
+	if (rc == 0)
+		look_up->number = stat.ms_entries;
+	return rc;
+}
+
+uint64_t index_blob_count(struct index *index)
+{
+	struct look_up look_up = { .index = index, .fn = count_blobs };
+
+	return look_up_run(&look_up) == 1 ? look_up.number : 0;
+}
+
+static int scan_blobs(struct look_up *look_up)
+{
+	uint8_t bytes[ROW_KEY_BYTES];
+	MDB_val key = { sizeof(bytes), bytes }, value;
+	MDB_cursor *cursor;
+	int rc = mdb_cursor_open(look_up->txn, look_up->index->blobs, &cursor);
+
+	if (rc)
+		return rc;
+	row_key(look_up->after, bytes);
+	rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+	if (rc == 0 && key.mv_size == sizeof(bytes) &&
+	    !memcmp(key.mv_data, bytes, sizeof(bytes)))
+		rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+	while (rc == 0 && look_up->number < look_up->max) {
+		struct blob_row row;
+
+		if (row_key_parse(key.mv_data, key.mv_size, look_up->after) &&
+		    blob_row_decode(value.mv_data, value.mv_size, &row) == 0)
+			look_up->each(look_up->arg, look_up->after, &row);
+		look_up->number++;
+		rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+	}
+	mdb_cursor_close(cursor);
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+int index_scan(struct index *index, struct digest *after, unsigned int max,
+	       void (*each)(void *arg, const struct digest *id,
+			    const struct blob_row *row),
+	       void *arg)
+{
+	struct look_up look_up = {
+		.index = index, .fn = scan_blobs, .after = after, .max = max,
+		.each = each, .arg = arg,
+	};
+	int r = look_up_run(&look_up);
+
+	return r < 0 ? r : (int)look_up.number;
+}
