@@ -150,6 +150,10 @@ static int run_refresh(struct op *op, struct err *err)
 		if (r == 0)
 			r = dataset_refresh(dir->dataset, &op->waiter,
 					    &refresh->is_asked, err);
+		/* listings show it from now on, too */
+		if (r == 0)
+			r = tree_current(&fs->tree, dir, &op->waiter, &slot,
+					 err);
 		if (r == DATASET_PARKED)
 			return r;
 		count(refresh, dir, r, err);
