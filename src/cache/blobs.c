@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "base/crash.h"
 #include "base/text.h"
 #define LOG_MODULE "cache"
@@ -475,17 +476,16 @@ static int attach_candidate(struct cache_blob *blob)
 	uint64_t best = 0, best_segment_bytes = 0, gen, segment_bytes;
 	char path[BLOB_PATH_MAX];
 	struct dirent *entry;
-	int fd;
 
 	if (!cache_has_index(blob->cache) ||
 	    index_old_data_s(blob->cache->index) == 0)
 		return -ENOENT;
 	blob_announcement_path(&blob->id, path);
 	path[2] = '\0';
-	fd = openat(blob->cache->blobs.dirfd, path,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	while (dir && (entry = readdir(dir))) {
+	if (directory_open(blob->cache->blobs.dirfd, path, O_NOFOLLOW,
+			   &dir) < 0)
+		return -ENOENT;
+	while ((entry = readdir(dir))) {
 		if (parse_candidate(blob, path, entry->d_name, &gen,
 				    &segment_bytes) < 0 || gen < best)
 			continue;

@@ -32,12 +32,12 @@
 /* Directories below blobs are made with the first file in them. */
 static bool has_blob_files(const struct cache *cache)
 {
-	int fd = openat(cache->blobs.dirfd, ".",
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
 
-	while (dir && (entry = readdir(dir)))
+	if (directory_open(cache->blobs.dirfd, ".", 0, &dir) < 0)
+		return false;
+	while ((entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
 			return true;
 	return false;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
 #include "base/text.h"
@@ -149,19 +150,17 @@ void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s)
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
 	char name[3];
-	int fd;
 
 	if (cache->is_readonly || !cache_has_index(cache))
 		return;
 	snprintf(name, sizeof(name), "%02x", directory % 256);
-	fd = openat(cache->blobs.dirfd, name,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	while (dir && (entry = readdir(dir)))
+	if (directory_open(cache->blobs.dirfd, name, O_NOFOLLOW, &dir) < 0)
+		return;
+	while ((entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
-			sweep_entry(cache, fd, name, entry->d_name, age_s);
-	if (dir)
-		unlinkat(cache->blobs.dirfd, name, AT_REMOVEDIR);
+			sweep_entry(cache, dirfd(dir), name, entry->d_name,
+				    age_s);
+	unlinkat(cache->blobs.dirfd, name, AT_REMOVEDIR);
 }
 
 /* ---- ticks */

@@ -75,12 +75,12 @@ static bool is_our_name(const char *name)
 /* 1: a name that is not ours is in it. */
 static int holds_other_things(int dirfd)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
+	int r = directory_open(dirfd, ".", 0, &dir);
 
-	if (!dir)
-		return -errno;
+	if (r < 0)
+		return r;
 	while ((entry = readdir(dir)))
 		if (!is_our_name(entry->d_name))
 			return 1;

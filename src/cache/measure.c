@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
 #include "base/text.h"
@@ -37,18 +38,21 @@ struct directory {
 	int fd;
 };
 
+static bool open_path(int at, const char *path, struct directory *ret)
+{
+	if (directory_open(at, path, O_NOFOLLOW, &ret->dir) < 0)
+		return false;
+	ret->fd = dirfd(ret->dir);
+	return true;
+}
+
 static bool open_sub(int dirfd, const char *base, unsigned int number,
 		     struct directory *ret)
 {
 	char name[24];
 
 	snprintf(name, sizeof(name), "%s%02x", base, number % 256);
-	ret->fd = openat(dirfd, name,
-			 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	ret->dir = ret->fd < 0 ? NULL : fdopendir(ret->fd);
-	if (!ret->dir && ret->fd >= 0)
-		close(ret->fd);
-	return ret->dir;
+	return open_path(dirfd, name, ret);
 }
 
 /* Whether it was one of a process that ended before it renamed it. */
@@ -143,14 +147,8 @@ static void remove_temporaries(struct cache *cache, const char *path)
 	struct directory directory;
 	struct stat st;
 
-	directory.fd = openat(cache->dirfd, path, O_RDONLY | O_DIRECTORY |
-			      O_NOFOLLOW | O_CLOEXEC);
-	directory.dir = directory.fd < 0 ? NULL : fdopendir(directory.fd);
-	if (!directory.dir) {
-		if (directory.fd >= 0)
-			close(directory.fd);
+	if (!open_path(cache->dirfd, path, &directory))
 		return;
-	}
 	while (next_file(&directory, &st))
 		;
 	closedir(directory.dir);

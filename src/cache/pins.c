@@ -162,13 +162,12 @@ static int each_name(int dirfd,
 		     int (*each)(void *arg, int dirfd, const char *name),
 		     void *arg)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *entry;
-	int r = 0;
+	int r = directory_open(dirfd, ".", 0, &dir);
 
-	if (!dir)
-		return -errno;
+	if (r < 0)
+		return r;
 	while (r == 0 && (errno = 0, entry = readdir(dir)))
 		if (is_pin_name(entry->d_name))
 			r = each(arg, dirfd, entry->d_name);

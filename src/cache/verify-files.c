@@ -25,17 +25,6 @@
 #include "format/codec.h"
 #include "format/limits.h"
 
-static DIR *open_directory(int dirfd, const char *name)
-{
-	int fd = openat(dirfd, name,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!dir && fd >= 0)
-		close(fd);
-	return dir;
-}
-
 /* ---- objects */
 
 static bool parse_name(const char *directory, const char *name,
@@ -91,8 +80,9 @@ void verify_objects(struct verifier *verifier, unsigned int directory)
 	char path[16];
 
 	snprintf(path, sizeof(path), "objects/%02x", directory % 256);
-	dir = open_directory(verify->cache->dirfd, path);
-	while (dir && !atomic_load(&verify->is_over) &&
+	if (directory_open(verify->cache->dirfd, path, O_NOFOLLOW, &dir) < 0)
+		return;
+	while (!atomic_load(&verify->is_over) &&
 	       (entry = readdir(dir))) {
 		struct digest name;
 
@@ -132,8 +122,10 @@ void verify_leftovers(struct verifier *verifier, unsigned int directory)
 	char name[8];
 
 	snprintf(name, sizeof(name), "%02x", directory % 256);
-	dir = open_directory(verify->cache->blobs.dirfd, name);
-	while (dir && !atomic_load(&verify->is_over) &&
+	if (directory_open(verify->cache->blobs.dirfd, name, O_NOFOLLOW,
+			   &dir) < 0)
+		return;
+	while (!atomic_load(&verify->is_over) &&
 	       (entry = readdir(dir))) {
 		if (entry->d_name[0] != '.' &&
 		    keeper_is_leftover(verify->cache, dirfd(dir), name,
