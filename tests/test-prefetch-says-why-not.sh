@@ -28,6 +28,20 @@ expect_fail "12.0 MiB do not fit into the cache, which has a disk with room for 
 	prefetch -o cache="$T/disk/cache" mirror#set
 umount disk
 
+# The disk is filled by somebody else meanwhile: it does not go on for ever.
+mount -t tmpfs -o size=40m tmpfs disk
+prefetch -o cache="$T/disk/cache",min-free=1M --limit-rate 1M mirror#set > out 2> said &
+pid=$!
+begun() { [ -n "$(find disk -path '*/blobs/*' -type f)" ]; }
+wait_for 60 begun
+head -c 60M /dev/zero > disk/filler 2> /dev/null || true
+wait_for 200 lib_has_ended $pid
+status=0
+wait $pid || status=$?
+[ $status = 1 ] || fail "ended with $status: $(cat said)"
+grep -q "the cache takes nothing more: it has .* its disk [01] MiB free" said || fail "$(cat said)"
+umount disk
+
 # Pinned data leaves no room.
 prefetch -o size=10M --pin mirror#set a b > out
 grep -q "^complete: 6.0 MiB in 2 files of .*, pinned" out || fail "$(cat out)"

@@ -260,31 +260,37 @@ void prefetch_sleep(struct prefetch *prefetch, uint64_t ms)
 
 /* ---- when to start */
 
-/* A full or broken disk: what comes is not kept. */
-static int check_disk(struct prefetch *prefetch, struct err *err)
+int prefetch_refused(struct prefetch *prefetch, struct err *err)
 {
 	struct cache_usage usage;
-	uint64_t now = now_ms();
 
 	cache_usage(prefetch->node->cache, &usage);
-	if (usage.puts_failed == prefetch->puts_failed) {
-		if (prefetch->refused_since_ms &&
-		    now > prefetch->refused_since_ms + REFUSED_MS / 2)
-			prefetch->refused_since_ms = 0;
-		return 0;
-	}
-	prefetch->puts_failed = usage.puts_failed;
-	prefetch->hold_until_ms = now + REFUSED_MS / 10;
-	if (prefetch->refused_since_ms == 0)
-		prefetch->refused_since_ms = now;
-	if (now < prefetch->refused_since_ms + REFUSED_MS)
-		return 0;
 	return err_set(
 		err, ENOSPC,
 		"the cache takes nothing more: it has %llu MiB of %llu, its disk %llu MiB free",
 		(unsigned long long)(usage.used_bytes >> 20),
 		(unsigned long long)(usage.limit_bytes >> 20),
 		(unsigned long long)(usage.disk_free_bytes >> 20));
+}
+
+/* A full or broken disk: what comes is not kept. Refusals that follow each other
+ * are one trouble, and looks between them do not end it. */
+static int check_disk(struct prefetch *prefetch, struct err *err)
+{
+	struct cache_usage usage;
+	uint64_t now = now_ms();
+
+	cache_usage(prefetch->node->cache, &usage);
+	if (usage.puts_failed == prefetch->puts_failed)
+		return 0;
+	prefetch->puts_failed = usage.puts_failed;
+	prefetch->hold_until_ms = now + REFUSED_MS / 10;
+	if (now > prefetch->refused_ms + REFUSED_MS / 2)
+		prefetch->refused_since_ms = now;
+	prefetch->refused_ms = now;
+	if (now < prefetch->refused_since_ms + REFUSED_MS)
+		return 0;
+	return prefetch_refused(prefetch, err);
 }
 
 /* How long to wait before more may be started; 0: now. */

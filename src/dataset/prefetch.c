@@ -174,8 +174,23 @@ static void count_here(struct prefetch *prefetch)
 	prefetch->info.files_done = prefetch->here_files;
 }
 
+/* Passes in a row that left as much missing as there was, though the cache was
+ * given something. On a slow link they are too far apart for a time limit. */
+#define FRUITLESS_MAX 10u
+
+static bool is_fruitless(const struct prefetch *prefetch, uint64_t missing,
+			 uint64_t refused)
+{
+	struct cache_usage usage;
+
+	cache_usage(prefetch->node->cache, &usage);
+	return prefetch->missing >= missing && usage.puts_failed > refused;
+}
+
 static int fetch(struct prefetch *prefetch, struct err *err)
 {
+	uint64_t missing = UINT64_MAX, refused = prefetch->puts_failed;
+	unsigned fruitless = 0;
 	int r;
 
 	prefetch->fetch_start_ms = prefetch->last_bytes_ms = now_ms();
@@ -191,6 +206,13 @@ static int fetch(struct prefetch *prefetch, struct err *err)
 		if (prefetch->bad.count > BAD_CHUNKS_MAX)
 			return err_set(err, EIO,
 				       "too much of it cannot be fetched");
+		fruitless = is_fruitless(prefetch, missing, refused) ?
+				    fruitless + 1 :
+				    0;
+		if (fruitless >= FRUITLESS_MAX)
+			return prefetch_refused(prefetch, err);
+		missing = prefetch->missing;
+		refused = prefetch->puts_failed;
 		set_state(prefetch, PREFETCH_CHECKING);
 	}
 }

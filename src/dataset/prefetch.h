@@ -88,7 +88,8 @@ struct prefetch {
 	uint32_t troubles;	/* failures in a row */
 	uint64_t hold_until_ms; /* after a failure */
 	uint64_t last_bytes_ms, fetch_start_ms, last_start_ms;
-	uint64_t puts_failed, refused_since_ms; /* the cache's disk */
+	uint64_t puts_failed; /* the cache's, when it was looked at last */
+	uint64_t refused_since_ms, refused_ms; /* first and last of a row */
 	/* the chunk that was looked up last: small files share one */
 	struct digest last_blob;
 	uint64_t last_unit;
@@ -97,6 +98,8 @@ struct prefetch {
 
 /* One pass over all files: counts, or fetches what is missing. */
 int prefetch_pass(struct prefetch *prefetch, struct err *err);
+/* -ENOSPC: what is fetched is not kept. */
+int prefetch_refused(struct prefetch *prefetch, struct err *err);
 void prefetch_file_failed(struct prefetch *prefetch, uint64_t number,
 			  const char *reason);
 
