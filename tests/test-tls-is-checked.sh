@@ -18,13 +18,17 @@ authority() {
 		-keyout "$1.key" -out "$1.pem" -days 2 -subj "/CN=$1" 2> log
 }
 
-# certificate AUTHORITY NAME DAYS ALTERNATIVE-NAMES
+# certificate AUTHORITY NAME DAYS ALTERNATIVE-NAMES. Days below 0: OpenSSL since 3.5
+# wants to hear when instead, which the one before 3.4 cannot.
 certificate() {
+	local days=(-days "$3")
+	[ "$3" -gt 0 ] || ! openssl x509 -help 2>&1 | grep -q -e -not_after ||
+		days=(-not_before 20200101000000Z -not_after 20200102000000Z)
 	openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
 		-keyout "$2.key" -out "$2.csr" -subj "/CN=$2" 2> log
 	echo "subjectAltName=$4" > extensions
 	openssl x509 -req -in "$2.csr" -CA "$1.pem" -CAkey "$1.key" \
-		-CAcreateserial -days "$3" -extfile extensions \
+		-CAcreateserial "${days[@]}" -extfile extensions \
 		-out "$2.pem" 2> log
 }
 
