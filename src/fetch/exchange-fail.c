@@ -16,6 +16,8 @@
 #include "base/cleanup.h"
 #include "fetch/exchange.h"
 
+#define TOO_LARGE 100 /* CURLE_TOO_LARGE, of libcurl 8.6 */
+
 /* OpenSSL's verdicts (X509_V_ERR_*), as CURLINFO_SSL_VERIFYRESULT has them. */
 #define CERT_UNKNOWN_ISSUER 2
 #define CERT_NOT_YET_VALID 9
@@ -186,8 +188,9 @@ void exchange_fail_code(struct exchange *exchange, CURLcode code)
 	case CURLE_PROXY:
 		fail_lost(exchange);
 		return;
+	/* Header lines above 100 KiB, as libcurl 7.88 says it, and since 8.6. */
 	case CURLE_OUT_OF_MEMORY:
-		/* libcurl 7.88 says so of a header line above 100 KiB. */
+	case TOO_LARGE:
 		exchange_fail(exchange, FETCH_WRONG,
 			      "header of the answer too long");
 		return;
