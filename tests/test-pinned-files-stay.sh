@@ -84,7 +84,7 @@ is_gone other/d || fail "a file stays that nobody reads any more"
 
 # who may not, what is not there
 chmod 755 "$T"
-expect_fail "mount of user 0" setpriv --reuid=65534 --clear-groups larder evict "$T/mnt/keep"
+expect_fail "mount of root" setpriv --reuid=65534 --clear-groups larder evict "$T/mnt/keep"
 expect_fail "not on a larder mount" larder pin "$T/tree"
 expect_fail "neither a configured" larder pin "$T/absent"
 umount_dataset mnt
