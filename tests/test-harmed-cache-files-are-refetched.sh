@@ -56,9 +56,10 @@ harm() {
 				mv aside "$other" ;;
 		swapped2) ;;
 		deleted) rm "$path" ;;
-		symlink) rm "$path" && ln -s "$T/secret" "$path" ;;
-		directory) rm "$path" && mkdir "$path" ;;
-		fifo) rm "$path" && mkfifo "$path" ;;
+		# At once where that can be: empty directories are taken away.
+		symlink) ln -s "$T/secret" aside && mv -T aside "$path" ;;
+		directory) rm "$path" && mkdir -p "$path" ;;
+		fifo) mkfifo aside && mv -T aside "$path" ;;
 		esac
 	done
 }
