@@ -426,6 +426,9 @@ static void test_connections_are_limited(void **state)
 	/* The thread that starts them has had its turn. */
 	fetch_cancel(fetcher, &waiting[2][5].request);
 	wait_for(&waiting[2][5]);
+	prepare(&waiting[2][5], "five"); /* to be like the others below */
+	waiting[2][5].request.origin = origins[2];
+	start(&waiting[2][5]);
 	usleep(50000);
 	for (int i = 0; i < 3; i++)
 		expect_asked(i ? &servers[i - 1] : &server, i ? 2 : 3);
