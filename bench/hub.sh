@@ -85,7 +85,7 @@ many() { # COUNT FILE
 }
 
 is_complete() {
-	[ "$(getfattr --only-values -n user.larder.state "$1")" = complete ]
+	[ "$(getfattr --absolute-names --only-values -n user.larder.state "$1")" = complete ]
 }
 
 ${CC:-cc} -O2 -o "$work/pages" "$top/bench/pages.c"
@@ -118,6 +118,10 @@ rm -f "$work"/part.*
 until is_complete "$work/mnt/$file"; do sleep 0.2; done
 for where in disk memory; do
 	lard=() other=()
+	if [ $where = memory ]; then
+		pages "$work/mnt/$file" > /dev/null
+		pages "$work/www/large/$file" > /dev/null
+	fi
 	for ((i = 0; i < pairs; i++)); do
 		[ $where = memory ] || drop_caches
 		lard+=("$(seconds pages "$work/mnt/$file")")
