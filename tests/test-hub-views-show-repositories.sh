@@ -19,7 +19,7 @@ mount_hub hf:// mnt
 for i in {1..16}; do
 	cat "mnt/models/acme/tiny/config.json" > "said.$i" &
 	looking+=($!)
-	[ -d "mnt/hub/models--acme--tiny/snapshots" ] &
+	test -d "mnt/hub/models--acme--tiny/snapshots" &
 	looking+=($!)
 done
 for pid in "${looking[@]}"; do
