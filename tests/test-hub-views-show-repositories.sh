@@ -19,7 +19,7 @@ mount_hub hf:// mnt
 for i in {1..16}; do
 	cat "mnt/models/acme/tiny/config.json" > "said.$i" &
 	looking+=($!)
-	test -d "mnt/hub/models--acme--tiny/snapshots" &
+	stat "mnt/hub/models--acme--tiny/snapshots" > /dev/null &
 	looking+=($!)
 done
 for pid in "${looking[@]}"; do
