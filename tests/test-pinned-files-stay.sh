@@ -86,7 +86,7 @@ is_gone other/d || fail "a file stays that nobody reads any more"
 chmod 755 "$T"
 expect_fail "mount of root" setpriv --reuid=65534 --clear-groups larder evict "$T/mnt/keep"
 expect_fail "not on a larder mount" larder pin "$T/tree"
-expect_fail "neither a configured" larder pin "$T/absent"
+expect_fail "neither a path that exists nor a configured" larder pin "$T/absent"
 umount_dataset mnt
 # more than the cache may hold
 mount_dataset "$T/mirror#d" mnt size=8M
