@@ -259,6 +259,7 @@ EXTRA_DIST += \
 	%D%/hub/contents.py \
 	%D%/hub/embed.mjs \
 	%D%/hub/embed.py \
+	%D%/hub/expect.py \
 	%D%/hub/export.py \
 	%D%/hub/faults.py \
 	%D%/hub/fixtures.py \

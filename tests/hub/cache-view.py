@@ -13,18 +13,12 @@ from huggingface_hub import (hf_hub_download, scan_cache_dir,
 from huggingface_hub.errors import (EntryNotFoundError,
                                     LocalEntryNotFoundError)
 
+from expect import fails
+
 how = sys.argv[1]
 cache = os.environ["HF_HUB_CACHE"]
 NAME = "acme/tiny"
 FOLDER = os.path.join(cache, "models--acme--tiny")
-
-
-def fails(error, call, *args, **options):
-    try:
-        call(*args, **options)
-    except error as found:
-        return found
-    sys.exit("%s%r did not fail" % (call.__name__, args))
 
 
 def content(path):

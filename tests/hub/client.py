@@ -2,7 +2,6 @@
 """The imitated Hub under huggingface_hub: every route that it asks for."""
 import hashlib
 import os
-import sys
 
 from huggingface_hub import (HfApi, get_hf_file_metadata, hf_hub_download,
                              hf_hub_url, scan_cache_dir, snapshot_download)
@@ -10,16 +9,10 @@ from huggingface_hub.errors import (EntryNotFoundError, GatedRepoError,
                                     HfHubHTTPError, RepositoryNotFoundError,
                                     RevisionNotFoundError)
 
+from expect import fails
+
 TOKEN = "hf_goodToken"
 api = HfApi(token=False)
-
-
-def fails(error, call, *args, **options):
-    try:
-        call(*args, **options)
-    except error as found:
-        return found
-    sys.exit("%s%r did not fail" % (call.__name__, args))
 
 
 def sha256(path):

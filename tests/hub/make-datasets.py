@@ -7,13 +7,11 @@ ones (pyarrow, zstd, xz, tar, gzip, zip); contents follow from their numbers,
 so that read-datasets.py knows them.
 """
 import gzip
-import io
 import json
 import lzma
 import os
 import subprocess
 import sys
-import tarfile
 import zipfile
 
 import pyarrow
@@ -22,6 +20,7 @@ import pyarrow.parquet
 from contents import (COYO, CRAWL, LAION, ZIP64_BEGIN, coyo_row, document,
                       image, laion_row, pile_row, pile_shards, record,
                       record_text, segments)
+from fixtures import tar
 
 PILE_CARD = b"""---
 configs:
@@ -45,16 +44,6 @@ def path(repo, name):
 def write(repo, name, data):
     with open(path(repo, name), "wb") as file:
         file.write(data)
-
-
-def tar(members):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return out.getvalue()
 
 
 def pile():
