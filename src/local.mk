@@ -294,6 +294,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/blob.c \
 	%D%/publish/blob.h \
 	%D%/publish/bucket-call.h \
+	%D%/publish/bucket-delete.c \
 	%D%/publish/bucket-upload.c \
 	%D%/publish/bucket.c \
 	%D%/publish/bucket.h \

@@ -143,6 +143,7 @@ dist_check_SCRIPTS += \
 	%D%/test-foreign-cache-is-refused.sh \
 	%D%/test-fstab-mounts-every-dataset.sh \
 	%D%/test-full-disk-reads-through.sh \
+	%D%/test-gc-empties-buckets.sh \
 	%D%/test-gc-removes-the-unreachable.sh \
 	%D%/test-harmed-cache-files-are-refetched.sh \
 	%D%/test-heads-are-asked-conditionally.sh \

@@ -15,12 +15,17 @@ only, and refused as S3 refuses it. Clients that sign wrongly cannot pass.
 
 GET /-control?status=503&code=SlowDown&times=2&match=PATTERN&skip=1 makes
 requests whose "METHOD URI AGENT" matches fail so, the first of them excepted; times=0
-clears. skew=SECONDS moves the server's clock.
+clears. skew=SECONDS moves the server's clock. deny=PATTERN&code=CODE&times=2:
+so many of the keys that are to be deleted together and match are not,
+without a word for the code "none".
+Requests for that must have their checksum.
 """
 import argparse
+import base64
 import datetime
 import hashlib
 import hmac
+import io
 import os
 import re
 import sys
@@ -75,13 +80,13 @@ class Checked:
             self.keys[ident] = (secret, token[0] if token else None)
         self.region, self.skew, self.page = options.region, 0, options.page
         self.fault, self.lock = None, threading.Lock()
+        self.denied = None
         self.log = open(options.log, "a", buffering=1)  # pylint: disable=R1732
 
     def request_hash(self, environ):
         """Of the body, which is read and put back."""
         length = int(environ.get("CONTENT_LENGTH") or 0)
         body = environ["wsgi.input"].read(length) if length else b""
-        import io  # pylint: disable=C0415
         environ["wsgi.input"] = io.BytesIO(body)
         return hashlib.sha256(body).hexdigest()
 
@@ -170,7 +175,9 @@ class Checked:
         with self.lock:
             if "skew" in fields:
                 self.skew = int(fields["skew"])
-            if "times" in fields:
+            if "deny" in fields:
+                self.denied = fields | {"left": int(fields["times"])}
+            elif "times" in fields:
                 self.fault = fields | {"left": int(fields["times"]),
                                        "skip": int(fields.get("skip", 0))}
 
@@ -185,6 +192,48 @@ class Checked:
                 return
             fault["left"] -= 1
         raise Refused(int(fault["status"]), fault["code"])
+
+    def is_denied(self, match):
+        """Also that its error is to be answered."""
+        with self.lock:
+            denied = self.denied
+            if not denied or denied["left"] <= 0 or \
+               not re.search(denied["deny"], match[1]):
+                return False
+            denied["left"] -= 1
+        return True
+
+    def delete_together(self, environ, start):
+        """moto denies nobody and checks nothing."""
+        body = environ["wsgi.input"].read()
+        md5 = base64.b64encode(hashlib.md5(body).digest()).decode()
+        if environ.get("HTTP_CONTENT_MD5") != md5:
+            raise Refused(400, "InvalidRequest")
+        errors = []
+
+        def without(match):
+            if not self.is_denied(match):
+                return match[0]
+            if self.denied["code"] != "none":
+                errors.append(f"<Error><Key>{match[1]}</Key><Code>"
+                              f"{self.denied['code']}</Code></Error>")
+            return ""
+
+        body = re.sub("<Object><Key>(.*?)</Key></Object>", without,
+                      body.decode()).encode()
+        environ["wsgi.input"] = io.BytesIO(body)
+        environ["CONTENT_LENGTH"] = str(len(body))
+        if b"<Object>" not in body:
+            answer = "<DeleteResult></DeleteResult>"
+            start("200 OK", [("Content-Type", "application/xml")])
+        else:
+            answer = b"".join(self.app(environ, lambda status, headers, *rest:
+                                       start(status, [
+                                           pair for pair in headers if
+                                           pair[0].lower() != "content-length"
+                                       ], *rest))).decode()
+        return [answer.replace("</DeleteResult>", "".join(errors) +
+                               "</DeleteResult>").encode()]
 
     def __call__(self, environ, start_response):
         path, _, query = environ["RAW_URI"].partition("?")
@@ -206,7 +255,10 @@ class Checked:
             if self.page and re.search("list-type=2|uploads=$", query):
                 environ["QUERY_STRING"] += \
                     f"&max-keys={self.page}&max-uploads={self.page}"
-            answer = self.app(environ, start)
+            if query.startswith("delete"):
+                answer = self.delete_together(environ, start)
+            else:
+                answer = self.app(environ, start)
         except Refused as refused:
             body = (f"<?xml version=\"1.0\"?>\n<Error><Code>{refused.code}"
                     f"</Code><Message>no</Message>{refused.more}</Error>"

@@ -4,6 +4,7 @@
  */
 #include <config.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +63,12 @@ static void print_removed(void *arg, const char *path, uint64_t bytes)
 	(void)bytes;
 	if (arguments->is_verbose)
 		fprintf(arguments->json ? stderr : stdout, "%s\n", path);
+}
+
+static void print_failed(void *arg, const struct err *err)
+{
+	(void)arg;
+	(void)cli_fail("gc", -EIO, err);
 }
 
 static void print_text(const struct gc_result *result, bool is_dry_run)
@@ -128,8 +135,7 @@ static bool is_agreed(const struct gc_options *options, int *ret_r,
 	       (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int gc(const struct mirror_command *command,
-	      const struct options *words)
+static int gc(const struct mirror_command *command, const struct options *words)
 {
 	struct arguments *arguments = command->target;
 	const struct gc_options options = {
@@ -139,6 +145,7 @@ static int gc(const struct mirror_command *command,
 		.grace_s = arguments->grace_days * DAY_S,
 		.is_dry_run = arguments->is_dry_run,
 		.removed = print_removed,
+		.failed = print_failed,
 		.arg = arguments,
 		.stop = &stop_signal,
 	};

@@ -32,19 +32,24 @@
 
 /* ---- asking */
 
-static int add_header(struct exchange *exchange, const char *name,
-		      const char *value)
+static int add_line(struct exchange *exchange, const char *line)
 {
-	struct curl_slist *longer;
-	_cleanup_free_ char *line = NULL;
+	struct curl_slist *longer = curl_slist_append(exchange->headers, line);
 
-	if (asprintf(&line, "%s: %s", name, value) < 0)
-		return -ENOMEM;
-	longer = curl_slist_append(exchange->headers, line);
 	if (!longer)
 		return -ENOMEM;
 	exchange->headers = longer;
 	return 0;
+}
+
+static int add_header(struct exchange *exchange, const char *name,
+		      const char *value)
+{
+	_cleanup_free_ char *line = NULL;
+
+	if (asprintf(&line, "%s: %s", name, value) < 0)
+		return -ENOMEM;
+	return add_line(exchange, line);
 }
 
 static int add_headers(struct exchange *exchange)
@@ -66,6 +71,8 @@ static int add_headers(struct exchange *exchange)
 	if (r == 0 && job->asked.is_write)
 		r = add_header(exchange, "Content-Type",
 			       "application/octet-stream");
+	if (r == 0 && job->request->send_header)
+		r = add_line(exchange, job->request->send_header);
 	if (r == 0 && job->request->if_match)
 		r = add_header(exchange, "If-Match", job->request->if_match);
 	if (r == 0 && s3 && s3->keys.token[0])

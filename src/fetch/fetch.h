@@ -142,6 +142,8 @@ struct fetch_request {
 	const void *send;
 	size_t send_len;
 	const char *send_sha256; /* of that, in hex; NULL: nothing is sent */
+	/* NAME, ": " and VALUE of one more header; not copied either. */
+	const char *send_header;
 	/* Body so far, on the transfer thread or a file thread whenever it
 	 * grew, the last time with all of it before a done without error; may
 	 * be NULL. The bytes stay at their address until done returns (range

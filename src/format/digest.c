@@ -96,6 +96,13 @@ void digest_sha256(const void *data, size_t len, struct digest *ret)
 	*ret = digest;
 }
 
+int digest_md5(const void *data, size_t len, uint8_t ret[DIGEST_MD5_BYTES])
+{
+	if (EVP_Digest(data, len, ret, NULL, EVP_md5(), NULL) != 1)
+		return -ENOTSUP;
+	return 0;
+}
+
 void digest_reference(const char *url, const char *validator, uint64_t size,
 		      struct digest *ret)
 {

@@ -40,6 +40,9 @@ int digest_compare(const struct digest *a, const struct digest *b);
  * which equals no digest that is expected and is refused by every writer.
  */
 void digest_sha256(const void *data, size_t len, struct digest *ret);
+/* For what asks for nothing better; -ENOTSUP where it is forbidden. */
+#define DIGEST_MD5_BYTES 16
+int digest_md5(const void *data, size_t len, uint8_t ret[DIGEST_MD5_BYTES]);
 /* The id of a blob by reference without a content digest, DIGEST_REFERENCE:
  * SHA-256 of "larder reference", url, validator, each followed by a zero
  * byte, and the size as u64. */

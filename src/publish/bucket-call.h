@@ -3,6 +3,7 @@
 #define LARDER_PUBLISH_BUCKET_CALL_H
 
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "fetch/fetch.h"
 #include "publish/bucket.h"
@@ -12,6 +13,7 @@ struct bucket {
 	struct origin *origin; /* the bucket itself */
 	char *prefix;	       /* "" or with its '/' */
 	const volatile sig_atomic_t *stop;
+	atomic_bool deletes_singly; /* the server knows no other way */
 };
 
 /* As often as this is asked, over about a minute. */
@@ -24,6 +26,7 @@ struct bucket_call {
 	const char *query; /* as of fetch_request */
 	const void *send;
 	size_t send_len;
+	const char *send_header; /* as of fetch_request */
 	const char *if_match; /* as of put_condition */
 	bool has_range;
 	uint64_t offset, length;

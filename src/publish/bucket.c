@@ -158,6 +158,7 @@ static void fill_request(const struct bucket *bucket,
 		.send = call->send,
 		.send_len = call->send_len,
 		.send_sha256 = sha256,
+		.send_header = call->send_header,
 	};
 	if (call->if_match && call->if_match[0])
 		ret->if_match = call->if_match;
@@ -205,7 +206,8 @@ int bucket_call(const struct bucket *bucket, struct bucket_call *call,
 		}
 		if (r == -ESTALE || call->tried >= attempts ||
 		    !retry_worth(call->answer.class) ||
-		    call->answer.class == FETCH_WRONG)
+		    call->answer.class == FETCH_WRONG ||
+		    call->answer.status == 501)
 			break;
 		if (is_stopped(bucket))
 			return err_set(why, ECANCELED, "stopped by a signal");

@@ -53,6 +53,17 @@ int bucket_put(const struct bucket *bucket, const char *path, const void *data,
 	       char ret_etag[128], struct err *why);
 int bucket_delete(const struct bucket *bucket, const char *path,
 		  struct err *why);
+/*
+ * Up to BUCKET_DELETE_MAX at once, or one by one where the server knows no
+ * other way. each is told the result of every one that was asked for; once it
+ * has returned what is not 0, nothing more is asked for. The last such value,
+ * or -ENOMEM.
+ */
+#define BUCKET_DELETE_MAX 1000u
+typedef int (*bucket_deleted_fn)(void *arg, size_t i, int result,
+				 const struct err *why);
+int bucket_delete_many(struct bucket *bucket, const char *const *paths,
+		       size_t count, bucket_deleted_fn each, void *arg);
 /* A file's bytes, large ones in parts at a time. */
 int bucket_upload(const struct bucket *bucket, const char *path, int fd,
 		  uint64_t size, struct err *why);

@@ -14,6 +14,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +41,18 @@ struct live {
 	bool is_spared; /* all of it, for a young places file */
 };
 
+struct removal {
+	char path[SOURCE_PATH_MAX];
+	uint64_t bytes;
+	uint64_t *count;
+};
+
 struct gc {
 	const struct gc_options *options;
 	const struct mirror *mirror;
+	VEC(struct removal) removals; /* to be removed together */
+	uint64_t failed;	      /* of them, the first in failed_err */
+	struct err failed_err;
 	struct inventory inventory;
 	struct live *packs; /* as in the inventory */
 	int64_t now;	    /* by the mirror's clock */
@@ -200,26 +210,102 @@ static int spare_young_places(struct gc *gc, struct err *err)
 
 /* Removing. */
 
+static void note_removed(struct gc *gc, const struct removal *removal)
+{
+	++*removal->count;
+	gc->result.removed_bytes += removal->bytes;
+	if (gc->options->removed)
+		gc->options->removed(gc->options->arg, removal->path,
+				     removal->bytes);
+}
+
+/* The first failure is the run's; the others of one request are told. */
+static void note_failed(struct gc *gc, const char *path, int result,
+			const struct err *why)
+{
+	struct err err;
+
+	err_set(&err, -result, "cannot remove '%s/%s': %s", gc->mirror->path,
+		path, err_text(why, result));
+	if (gc->failed++ == 0)
+		gc->failed_err = err;
+	else if (gc->options->failed)
+		gc->options->failed(gc->options->arg, &err);
+}
+
+static int on_removed(void *arg, size_t i, int result, const struct err *why)
+{
+	struct gc *gc = arg;
+	const struct removal *removal = &gc->removals.items[i];
+
+	if (result < 0 && result != -ENOENT) {
+		note_failed(gc, removal->path, result, why);
+		return result;
+	}
+	note_removed(gc, removal);
+	return gc->stop_result;
+}
+
+static int remove_each(struct gc *gc)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < gc->removals.count && r == 0; i++) {
+		struct err why = {0};
+
+		r = gc->mirror->ops->remove(gc->mirror,
+					    gc->removals.items[i].path, &why);
+		r = on_removed(gc, i, r, &why);
+	}
+	return r;
+}
+
+static int remove_together(struct gc *gc)
+{
+	const char *paths[MIRROR_REMOVE_MAX];
+
+	for (size_t i = 0; i < gc->removals.count; i++)
+		paths[i] = gc->removals.items[i].path;
+	return gc->mirror->ops->remove_many(gc->mirror, paths,
+					    gc->removals.count, on_removed, gc);
+}
+
+/* What was collected; r is the result so far. */
+static int remove_collected(struct gc *gc, int r, struct err *err)
+{
+	if (r == 0 && gc->removals.count > 0)
+		r = gc->mirror->ops->remove_many ? remove_together(gc) :
+						   remove_each(gc);
+	gc->removals.count = 0;
+	if (gc->failed > 0)
+		*err = gc->failed_err;
+	else if (r < 0)
+		err_set(err, -r, "cannot remove from '%s': %s",
+			gc->mirror->path, strerror(-r));
+	return r;
+}
+
 static int remove_file(struct gc *gc, const char *path, uint64_t bytes,
 		       uint64_t *count, struct err *err)
 {
-	struct err why = {0};
-	int r = 0;
+	struct removal *removal;
 
 	if (gc->stop_result) {
 		*err = gc->stop_err;
 		return gc->stop_result;
 	}
-	if (!gc->options->is_dry_run)
-		r = gc->mirror->ops->remove(gc->mirror, path, &why);
-	if (r < 0 && r != -ENOENT)
-		return err_set(err, -r, "cannot remove '%s/%s': %s",
-			       gc->mirror->path, path, err_text(&why, r));
-	++*count;
-	gc->result.removed_bytes += bytes;
-	if (gc->options->removed)
-		gc->options->removed(gc->options->arg, path, bytes);
-	return 0;
+	removal = vec_push(&gc->removals);
+	if (!removal)
+		return err_set(err, ENOMEM, "out of memory");
+	*removal = (struct removal){.bytes = bytes, .count = count};
+	snprintf(removal->path, sizeof(removal->path), "%s", path);
+	if (gc->options->is_dry_run) {
+		note_removed(gc, removal);
+		gc->removals.count = 0;
+	}
+	return gc->removals.count < MIRROR_REMOVE_MAX ?
+		       0 :
+		       remove_collected(gc, 0, err);
 }
 
 static int remove_heads(struct gc *gc, struct err *err)
@@ -314,17 +400,20 @@ static int remove_temporaries(struct gc *gc, const struct stored_files *files,
 	return r;
 }
 
+/* Heads before what they need, so that none is ever left without it. */
 static int remove_all(struct gc *gc, struct err *err)
 {
 	struct inventory *inventory = &gc->inventory;
-	int r = remove_heads(gc, err);
+	int r = remove_collected(gc, remove_heads(gc, err), err);
 
 	if (r == 0)
 		r = remove_files(gc, &inventory->places, mirror_places_path,
 				 &gc->result.places, err);
+	r = remove_collected(gc, r, err);
 	if (r == 0)
 		r = remove_files(gc, &inventory->objects, mirror_object_path,
 				 &gc->result.objects, err);
+	r = remove_collected(gc, r, err);
 	if (r == 0)
 		r = remove_packs(gc, err);
 	if (r == 0)
@@ -333,7 +422,7 @@ static int remove_all(struct gc *gc, struct err *err)
 		r = remove_temporaries(gc, &inventory->places, err);
 	if (r == 0)
 		r = remove_temporaries(gc, &inventory->packs, err);
-	return r;
+	return remove_collected(gc, r, err);
 }
 
 static int run_gc(struct gc *gc, struct err *err)
@@ -364,6 +453,7 @@ static int run_gc(struct gc *gc, struct err *err)
 	for (size_t i = 0; gc->packs && i < gc->inventory.packs.list.count; i++)
 		free(gc->packs[i].bits);
 	free(gc->packs);
+	vec_release(&gc->removals);
 	inventory_release(&gc->inventory);
 	return r;
 }

@@ -31,6 +31,8 @@
 /* /tmp may be memory. */
 #define SPOOL_DIRECTORY "/var/tmp"
 
+_Static_assert(MIRROR_REMOVE_MAX <= BUCKET_DELETE_MAX, "one request each");
+
 static void close_bucket(struct mirror *mirror)
 {
 	bucket_close(steal_ptr(mirror->bucket));
@@ -144,6 +146,12 @@ static int remove_object(const struct mirror *mirror, const char *path,
 			 struct err *why)
 {
 	return bucket_delete(mirror->bucket, path, why);
+}
+
+static int remove_objects(const struct mirror *mirror, const char *const *paths,
+			  size_t count, mirror_removed_fn removed, void *arg)
+{
+	return bucket_delete_many(mirror->bucket, paths, count, removed, arg);
 }
 
 static int stat_object(const struct mirror *mirror, const char *path,
@@ -424,6 +432,7 @@ int mirror_open_bucket(struct mirror *mirror, const char *where,
 		.read = read_object,
 		.write = write_object,
 		.remove = remove_object,
+		.remove_many = remove_objects,
 		.stat = stat_object,
 		.open_reader = open_reader,
 		.read_at = read_at,

@@ -74,6 +74,10 @@ struct stored_files {
 };
 
 typedef int (*mirror_name_fn)(void *arg, const char *path);
+/* Called for each that was removed, or could not be. */
+#define MIRROR_REMOVE_MAX 1000u
+typedef int (*mirror_removed_fn)(void *arg, size_t i, int result,
+				 const struct err *why);
 
 struct mirror_ops {
 	void (*close)(struct mirror *mirror);
@@ -88,6 +92,11 @@ struct mirror_ops {
 		     enum mirror_write_flags flags, struct err *why);
 	int (*remove)(const struct mirror *mirror, const char *path,
 		      struct err *why);
+	/* Up to MIRROR_REMOVE_MAX, as bucket_delete_many; NULL: one by one
+	 * is as good. */
+	int (*remove_many)(const struct mirror *mirror,
+			   const char *const *paths, size_t count,
+			   mirror_removed_fn removed, void *arg);
 	int (*stat)(const struct mirror *mirror, const char *path,
 		    uint64_t *ret_size, int64_t *ret_mtime, struct err *why);
 	int (*open_reader)(struct mirror_reader *reader, struct err *why);

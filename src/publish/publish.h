@@ -152,6 +152,8 @@ struct gc_options {
 	unsigned int threads;
 	bool is_dry_run;
 	void (*removed)(void *arg, const char *path, uint64_t bytes);
+	/* One more that could not be; the first is the result's. */
+	void (*failed)(void *arg, const struct err *err);
 	void *arg;
 	const volatile sig_atomic_t *stop;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The XML that buckets answer: lists of objects and of uploads, the id of a
- * new upload, errors. One reader for all, by the names of elements: an element
- * that is not known is passed over, as S3 has added many.
+ * The XML that buckets answer: lists of objects, of uploads and of what was
+ * deleted, the id of a new upload, errors. One reader for all, by the names of
+ * elements: an element that is not known is passed over, as S3 has added many.
  *
  * Document types are refused before they can declare an entity, and depth,
  * text and the number of items are bounded.
@@ -45,7 +45,8 @@ static void stop(struct reading *reading, int result)
 
 static bool is_item(const char *name)
 {
-	return !strcmp(name, "Contents") || !strcmp(name, "Upload");
+	return !strcmp(name, "Contents") || !strcmp(name, "Upload") ||
+	       !strcmp(name, "Deleted") || !strcmp(name, "Error");
 }
 
 static void XMLCALL on_start(void *arg, const XML_Char *name,
@@ -121,6 +122,8 @@ static int take_item(struct reading *reading, const char *name,
 		return keep(&item->key, text);
 	if (!strcmp(name, "UploadId"))
 		return keep(&item->upload_id, text);
+	if (!strcmp(name, "Code"))
+		return keep(&item->code, text);
 	if (!strcmp(name, "Size"))
 		return parse_u64(text, &item->size) < 0 ? -EBADMSG : 0;
 	if (!strcmp(name, "LastModified"))
@@ -215,6 +218,7 @@ void s3_answer_release(struct s3_answer *answer)
 	for (size_t i = 0; i < answer->items.count; i++) {
 		free(answer->items.items[i].key);
 		free(answer->items.items[i].upload_id);
+		free(answer->items.items[i].code);
 	}
 	vec_release(&answer->items);
 	free(answer->next);

@@ -99,6 +99,25 @@ static int add_text(struct buf *buf, const char *text)
 	return r;
 }
 
+int s3_delete_body(const char *prefix, const char *const *paths, size_t count,
+		   struct buf *ret)
+{
+	int r = buf_printf(
+		ret,
+		"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+
+	for (size_t i = 0; i < count && r == 0; i++) {
+		r = buf_printf(ret, "<Object><Key>");
+		if (r == 0)
+			r = add_text(ret, prefix);
+		if (r == 0)
+			r = add_text(ret, paths[i]);
+		if (r == 0)
+			r = buf_printf(ret, "</Key></Object>");
+	}
+	return r == 0 ? buf_printf(ret, "</Delete>") : r;
+}
+
 int s3_complete_body(const char *const *etags, size_t count, struct buf *ret)
 {
 	int r = buf_printf(ret, "<CompleteMultipartUpload>");

@@ -55,9 +55,15 @@ int s3_upload_query(const char *upload_id, struct buf *ret);
 /* The body that ends an upload: the parts' ETags in order. */
 int s3_complete_body(const char *const *etags, size_t count, struct buf *ret);
 
+/* Keys that are deleted together, and the most that servers take. */
+#define S3_DELETE_MAX 1000u
+int s3_delete_body(const char *prefix, const char *const *paths, size_t count,
+		   struct buf *ret);
+
 struct s3_item {
 	char *key;
 	char *upload_id; /* of uploads */
+	char *code;	 /* why it was not deleted; NULL: it was */
 	uint64_t size;	 /* of objects */
 	int64_t mtime;
 };

@@ -80,6 +80,26 @@ static void test_uploads(void **state)
 	s3_answer_release(&answer);
 }
 
+static void test_deleted(void **state)
+{
+	struct s3_answer answer;
+
+	(void)state;
+	assert_int_equal(
+		parse("<DeleteResult><Deleted><Key>a&amp;b</Key></Deleted>"
+		      "<Error><Key>c</Key><Code>AccessDenied</Code>"
+		      "<Message>no</Message></Error></DeleteResult>",
+		      &answer),
+		0);
+	assert_int_equal(answer.items.count, 2);
+	assert_string_equal(answer.items.items[0].key, "a&b");
+	assert_null(answer.items.items[0].code);
+	assert_string_equal(answer.items.items[1].key, "c");
+	assert_string_equal(answer.items.items[1].code, "AccessDenied");
+	assert_null(answer.code);
+	s3_answer_release(&answer);
+}
+
 static void test_refused(void **state)
 {
 	static const char *const rows[] = {
@@ -127,6 +147,7 @@ static void check_text(struct buf *buf, int result, const char *text)
 static void test_queries(void **state)
 {
 	static const char *const etags[] = {"\"a\"", "b&c"};
+	static const char *const paths[] = {"a<", "b"};
 	struct buf buf;
 
 	(void)state;
@@ -150,6 +171,11 @@ static void test_queries(void **state)
 		   "<ETag>&#34;a&#34;</ETag></Part><Part><PartNumber>2"
 		   "</PartNumber><ETag>b&#38;c</ETag></Part>"
 		   "</CompleteMultipartUpload>");
+	assert_int_equal(s3_delete_body("p/", paths, 2, &buf), 0);
+	check_text(&buf, buf_append(&buf, "", 1),
+		   "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+		   "<Object><Key>p/a&#60;</Key></Object>"
+		   "<Object><Key>p/b</Key></Object></Delete>");
 	buf_release(&buf);
 }
 
@@ -158,6 +184,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_objects),
 		cmocka_unit_test(test_uploads),
+		cmocka_unit_test(test_deleted),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_queries),
 	};
