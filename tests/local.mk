@@ -233,6 +233,7 @@ dist_check_SCRIPTS += \
 	%D%/test-silent-mirror-is-bounded.sh \
 	%D%/test-sizes-beyond-32-bits.sh \
 	%D%/test-snapshots-are-never-mixed.sh \
+	%D%/test-status-names-the-commit.sh \
 	%D%/test-status-of-a-hanging-disk.sh \
 	%D%/test-status-shows-every-dataset.sh \
 	%D%/test-status-shows-the-cache.sh \

@@ -171,5 +171,7 @@ void figures_print_state(const struct mount_dataset_state *state)
 	printf("\"state\": \"%s\", \"reason\": ", state->state);
 	cli_print_json(state->reason, strlen(state->reason));
 	print_text_figure(state->figures, "snapshot", "snapshot");
+	print_text_figure(state->figures, "commit", "commit");
+	print_text_figure(state->figures, "revision", "revision");
 	print_numbers(state->figures, dataset_json, ", ");
 }

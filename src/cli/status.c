@@ -29,6 +29,8 @@
 /* Narrower terminals get fewer columns. */
 #define COLUMNS_WANTED 80
 #define SNAPSHOT_DIGITS 12
+/* A commit's digits and what of the repository was asked for; more is cut. */
+#define SNAPSHOT_TEXT 48
 /* Longer than all that opening a cache waits for by itself. */
 #define CACHE_LOOK_MS 6000u
 
@@ -175,22 +177,35 @@ static bool is_wide(void)
 }
 
 struct row {
-	char snapshot[SNAPSHOT_DIGITS + 1], cached[FORMAT_MAX],
-		total[FORMAT_MAX], share[8];
+	char snapshot[SNAPSHOT_TEXT], cached[FORMAT_MAX], total[FORMAT_MAX],
+		share[8];
 	const char *pin;
 };
+
+/* The first digits of its digest, or of the Hub's commit as the Hub and its
+ * programs write it, "1a2b3c4d5e6f (v1.0)". */
+static void print_snapshot(const char *figures, char ret[SNAPSHOT_TEXT])
+{
+	size_t len, revision_len;
+	const char *commit = mount_figure(figures, "commit", &len);
+	const char *revision = mount_figure(figures, "revision", &revision_len);
+	const char *snapshot = mount_figure(figures, "snapshot", &len);
+	const char *colon = snapshot ? memchr(snapshot, ':', len) : NULL;
+
+	if (commit && revision && strncmp(commit, revision, revision_len))
+		snprintf(ret, SNAPSHOT_TEXT, "%.*s (%.*s)", SNAPSHOT_DIGITS,
+			 commit, (int)revision_len, revision);
+	else if (commit || colon)
+		snprintf(ret, SNAPSHOT_TEXT, "%.*s", SNAPSHOT_DIGITS,
+			 commit ?: colon + 1);
+}
 
 static void fill_row(const char *figures, struct row *ret)
 {
 	uint64_t total = 0, cached, pinned;
-	size_t len;
-	const char *snapshot = mount_figure(figures, "snapshot", &len);
-	const char *colon = snapshot ? memchr(snapshot, ':', len) : NULL;
 
 	*ret = (struct row){"-", "-", "-", "-", "-"};
-	if (colon)
-		snprintf(ret->snapshot, sizeof(ret->snapshot), "%.*s",
-			 SNAPSHOT_DIGITS, colon + 1);
+	print_snapshot(figures, ret->snapshot);
 	if (!figure_has_number(figures, "total-bytes", &total))
 		return;
 	format_size(total, ret->total);
@@ -203,38 +218,55 @@ static void fill_row(const char *figures, struct row *ret)
 		ret->pin = pinned >= total ? "yes" : "part";
 }
 
-static void print_row(const char *name, size_t width, const struct row *row,
-		      const char *state, bool wide)
+struct widths {
+	size_t name, snapshot; /* 0: not shown */
+};
+
+static void print_row(const char *name, const struct widths *widths,
+		      const struct row *row, const char *state)
 {
-	printf("  %-*s", (int)width, name);
+	bool wide = widths->snapshot > 0;
+
+	printf("  %-*s", (int)widths->name, name);
 	if (wide)
-		printf("  %-*s", SNAPSHOT_DIGITS, row->snapshot);
+		printf("  %-*s", (int)widths->snapshot, row->snapshot);
 	printf("  %10s  %10s  %3s", row->cached, row->total, row->share);
 	if (wide)
 		printf("  %-4s", row->pin);
 	printf("  %s\n", state);
 }
 
+static struct widths measure(const struct status *status)
+{
+	struct widths widths = {strlen("DATASET"), SNAPSHOT_DIGITS};
+
+	for (size_t i = 0; i < status->shown.count; i++) {
+		const struct shown *shown = &status->shown.items[i];
+		size_t len = strlen(shown->name ?: "");
+		struct row row;
+
+		fill_row(shown->state.figures, &row);
+		widths.name = len > widths.name ? len : widths.name;
+		len = strlen(row.snapshot);
+		widths.snapshot = len > widths.snapshot ? len : widths.snapshot;
+	}
+	if (!is_wide())
+		widths.snapshot = 0;
+	return widths;
+}
+
 static void print_datasets(const struct status *status)
 {
 	const struct row head = {"SNAPSHOT", "CACHED", "TOTAL", "%", "PIN"};
-	size_t width = strlen("DATASET");
-	bool wide = is_wide();
+	struct widths widths = measure(status);
 
-	for (size_t i = 0; i < status->shown.count; i++) {
-		size_t len = strlen(status->shown.items[i].name ?: "");
-
-		width = len > width ? len : width;
-	}
-	if (status->shown.count > 0)
-		print_row("DATASET", width, &head, "STATE", wide);
+	print_row("DATASET", &widths, &head, "STATE");
 	for (size_t i = 0; i < status->shown.count; i++) {
 		const struct shown *shown = &status->shown.items[i];
 		struct row row;
 
 		fill_row(shown->state.figures, &row);
-		print_row(shown->name ?: "", width, &row, shown->state.state,
-			  wide);
+		print_row(shown->name ?: "", &widths, &row, shown->state.state);
 		print_why("    ", &shown->state);
 	}
 }
@@ -272,8 +304,10 @@ static void print_mount(const struct status *status,
 	print_worries(status->figures);
 	if (is_single)
 		print_single(&status->shown.items[0].state);
-	else
+	else if (status->shown.count > 0)
 		print_datasets(status);
+	else if (health == MOUNT_ANSWERS)
+		printf("  nothing of it was opened yet\n");
 }
 
 /* ---- mounts */

@@ -274,8 +274,12 @@ void dataset_info(struct dataset *dataset, struct dataset_info *ret)
 	scoped_lock(&dataset->lock);
 	*ret = (struct dataset_info){.state = dataset->state};
 	snprintf(ret->reason, sizeof(ret->reason), "%s", dataset->reason);
+	if (dataset->hub)
+		snprintf(ret->revision, sizeof(ret->revision), "%s",
+			 dataset->hub->repo.revision);
 	if (!dataset->current)
 		return;
+	memcpy(ret->commit, dataset->current->commit, sizeof(ret->commit));
 	ret->snapshot = dataset->current->digest;
 	ret->serial = dataset->head.serial;
 	ret->entry_count = dataset->head.entry_count;

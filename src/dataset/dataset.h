@@ -149,6 +149,8 @@ struct dataset_info {
 	uint64_t serial, entry_count, total_bytes;
 	int64_t time, expires;
 	char reason[256];
+	/* a repository of the Hub: what of it was asked for, and what that is */
+	char revision[256], commit[41];
 };
 void dataset_info(struct dataset *dataset, struct dataset_info *ret);
 

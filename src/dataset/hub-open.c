@@ -51,6 +51,7 @@ struct hub_job {
 	struct tries tries;
 	int mirror;
 	bool is_refresh, has_cached, has_token;
+	struct err trouble; /* why what was made before is shown again */
 	struct head cached, offered;
 
 	struct hub_repo repo;	    /* under its canonical name, once known */
@@ -107,6 +108,8 @@ static void job_end(struct hub_job *job, int r, const struct err *err,
 	node_job_end(node);
 }
 
+static void offer(struct hub_job *job, const struct head *head);
+
 static void job_fail(struct hub_job *job, int r, struct err *err)
 {
 	struct dataset *dataset = job->dataset;
@@ -117,21 +120,23 @@ static void job_fail(struct hub_job *job, int r, struct err *err)
 		err_prefix(err, r, "cannot open '%s'", dataset->name);
 		dataset_set_state(dataset, DATASET_FAILED, err_text(err, r));
 		job_end(job, r, err, true);
-		return;
+	} else if (job->is_refresh) {
+		dataset_set_state(dataset, DATASET_STALE, err_text(err, r));
+		job_end(job, 0, NULL, true);
+	} else {
+		job->trouble = *err;
+		offer(job, &job->cached);
 	}
-	if (!job->is_refresh) {
-		struct snapshot *snapshot = snapshot_new(dataset, &job->cached);
+}
 
-		if (!snapshot) {
-			job_end(job, -ENOMEM, NULL, true);
-			return;
-		}
-		dataset_adopt(dataset, snapshot, &job->cached);
-		snapshot_unref(snapshot);
-		log_warning("'%s' is served as it was: %s", dataset->name,
-			    err_text(err, r));
-	}
-	dataset_set_state(dataset, DATASET_STALE, err_text(err, r));
+static void job_fall_back(struct hub_job *job)
+{
+	struct dataset *dataset = job->dataset;
+
+	dataset_adopt(dataset, job->catalog.snapshot, &job->cached);
+	log_warning("'%s' is served as it was: %s", dataset->name,
+		    job->trouble.text);
+	dataset_set_state(dataset, DATASET_STALE, job->trouble.text);
 	job_end(job, 0, NULL, true);
 }
 
@@ -143,10 +148,6 @@ static void job_succeed(struct hub_job *job)
 		/* a commit has its own, for whoever asks for it by name */
 		hub_head_keep(job->dataset, hub->repo.revision, &job->offered);
 		hub_head_keep(job->dataset, job->info.commit, &job->offered);
-		pthread_mutex_lock(&hub->lock);
-		memcpy(hub->commit, job->info.commit, sizeof(hub->commit));
-		hub->is_restricted = job->info.is_restricted;
-		pthread_mutex_unlock(&hub->lock);
 	}
 	dataset_set_state(job->dataset, DATASET_OK, "");
 	dataset_adopt(job->dataset, job->catalog.snapshot, &job->offered);
@@ -161,10 +162,12 @@ static void offer(struct hub_job *job, const struct head *head)
 	struct err err = {0};
 
 	job->offered = *head;
-	if (snapshot)
+	if (snapshot) {
 		catalog_wait_start(&job->catalog, snapshot);
-	else
-		job_fail(job, -ENOMEM, &err);
+		return;
+	}
+	job->has_cached = false;
+	job_fail(job, -ENOMEM, &err);
 }
 
 static void run_load(struct task *task, struct worker *worker)
@@ -320,18 +323,14 @@ static int take_info(struct hub_job *job, struct err *err)
 	return job->repo.id ? 0 : -ENOMEM;
 }
 
-static bool is_same_commit(struct hub_job *job)
-{
-	struct hub *hub = job->hub;
-
-	scoped_lock(&hub->lock);
-	return job->is_refresh && strcmp(hub->commit, job->info.commit) == 0;
-}
-
 static bool is_unchanged(struct hub_job *job)
 {
-	return is_same_commit(job) &&
-	       job->hub->is_restricted == job->info.is_restricted;
+	struct dataset *dataset = job->dataset;
+
+	scoped_lock(&dataset->lock);
+	return job->is_refresh &&
+	       strcmp(dataset->current->commit, job->info.commit) == 0 &&
+	       dataset->current->is_restricted == job->info.is_restricted;
 }
 
 static uint64_t next_serial(const struct hub_job *job)
@@ -373,14 +372,12 @@ static void list(struct hub_job *job)
 		run_ask(&job->task, NULL);
 }
 
-/* Somebody may have listed the commit already, by another revision's name.
- * Who may look is asked anew, though. */
+/* Somebody may have listed the commit already, by another revision's name. */
 static bool offer_listed(struct hub_job *job)
 {
 	struct head head;
 
-	if (is_same_commit(job) ||
-	    !hub_head_load(job->dataset, job->info.commit, &head))
+	if (!hub_head_load(job->dataset, job->info.commit, &head))
 		return false;
 	head.serial = next_serial(job);
 	offer(job, &head);
@@ -464,20 +461,33 @@ static void run_answer(struct task *task, struct worker *worker)
 
 /* ---- the catalog */
 
+/* Who may look may have changed since the commit was listed. */
+static bool is_as_told(const struct hub_job *job)
+{
+	return !job->info.commit[0] || job->listing.tree ||
+	       job->catalog.snapshot->is_restricted == job->info.is_restricted;
+}
+
 static void catalog_done(struct catalog_wait *wait, int r, struct err *err)
 {
 	struct hub_job *job =
 		(struct hub_job *)((char *)wait -
 				   offsetof(struct hub_job, catalog));
 
-	if (r == 0) {
+	if (r == 0 && job->trouble.text[0]) {
+		job_fall_back(job);
+		return;
+	}
+	if (r == 0 && is_as_told(job)) {
 		job_succeed(job);
 		return;
 	}
-	if (job->listing.tree || job->hub->is_offline ||
+	if (job->listing.tree || job->hub->is_offline || job->trouble.text[0] ||
 	    atomic_load(&job->node->is_closing)) {
+		if (job->trouble.text[0])
+			*err = job->trouble;
 		job->has_cached = false;
-		job_fail(job, r, err);
+		job_fail(job, r < 0 ? r : -ESHUTDOWN, err);
 		return;
 	}
 	/* The cache has lost what the head names. */

@@ -20,8 +20,6 @@ struct hub {
 	bool is_offline, is_followed;
 
 	pthread_mutex_t lock; /* guards all below */
-	char commit[41];      /* of the current snapshot, if known */
-	bool is_restricted;   /* it too */
 	/* Catalogs that no cache took. */
 	struct object **pinned;
 	size_t pinned_count;

@@ -131,6 +131,10 @@ struct snapshot {
 	struct dataset *dataset;
 	struct digest digest;
 	uint64_t catalog_bytes, entry_count, total_bytes;
+	/* Of a listing of the Hub: what its root says, written by
+	 * snapshot_load, before others see the snapshot. */
+	char commit[41];
+	bool is_restricted;
 };
 
 struct dataset *dataset_ref(struct dataset *dataset);
@@ -147,7 +151,8 @@ bool node_fetch(struct node *node, struct fetch_request *request);
 
 /* Makes a snapshot of a head (head.c uses it). NULL on ENOMEM. */
 struct snapshot *snapshot_new(struct dataset *dataset, const struct head *head);
-/* The root catalog is here, or what is missing. */
+/* The root catalog is here, or what is missing. Not once others see the
+ * snapshot. */
 int snapshot_load(struct snapshot *snapshot, struct waiter *waiter,
 		  struct err *err);
 

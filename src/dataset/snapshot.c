@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "dataset/hub.h"
 #include "dataset/snapshot.h"
 
 /* Children in children; a million entries have one level. */
@@ -177,6 +178,31 @@ int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
 				  err);
 }
 
+static bool is_text(const void *text, size_t len, const char *wanted)
+{
+	return len == strlen(wanted) && memcmp(text, wanted, len) == 0;
+}
+
+static void note_listing(struct snapshot *snapshot, const struct part *root)
+{
+	struct catalog_entry entry;
+	uint32_t position = 0, value_len;
+	const uint8_t *value;
+	const char *name;
+	uint16_t name_len;
+
+	catalog_get(root->catalog, 0, &entry);
+	while (catalog_xattr_next(&entry, &position, &name, &name_len, &value,
+				  &value_len) == 1) {
+		if (is_text(name, name_len, HUB_COMMIT_XATTR) &&
+		    value_len < sizeof(snapshot->commit))
+			memcpy(snapshot->commit, value, value_len);
+		if (is_text(name, name_len, HUB_ACCESS_XATTR))
+			snapshot->is_restricted =
+				is_text(value, value_len, HUB_RESTRICTED);
+	}
+}
+
 int snapshot_load(struct snapshot *snapshot, struct waiter *waiter,
 		  struct err *err)
 {
@@ -186,8 +212,11 @@ int snapshot_load(struct snapshot *snapshot, struct waiter *waiter,
 
 	if (r == 0)
 		r = root_part(snapshot, waiter, &part, err);
-	if (r == 0)
+	if (r == 0) {
+		if (snapshot->dataset->hub)
+			note_listing(snapshot, &part);
 		part_release(&part);
+	}
 	return waiter_end(node, waiter, r, err);
 }
 

@@ -111,41 +111,65 @@ static void get_figures(const char *path, uint64_t end_ms, char *ret,
 	}
 }
 
-/* A directory that has a state is a dataset; one without leads to some. path
- * has room for PATH_MAX bytes. Nothing of a dataset is opened. */
-static void tell_datasets(char *path, size_t root_len, uint64_t end_ms,
-			  int to_parent)
+static void tell(struct told *told, const char *name, int to_parent)
 {
-	struct told told = {0};
-	size_t len = strlen(path);
-	const char *name = path + root_len;
-	struct dirent *entry;
+	snprintf(told->name, sizeof(told->name), "%s",
+		 name[0] == '/' ? name + 1 : name);
+	(void)write_full(to_parent, told, sizeof(*told));
+}
 
-	get_text(path, MOUNT_STATE_XATTR, told.state.state,
-		 sizeof(told.state.state));
-	if (told.state.state[0]) {
-		get_text(path, MOUNT_ERROR_XATTR, told.state.reason,
-			 sizeof(told.state.reason));
-		get_figures(path, end_ms, told.state.figures,
-			    sizeof(told.state.figures));
-		snprintf(told.name, sizeof(told.name), "%s",
-			 name[0] == '/' ? name + 1 : name);
-		(void)write_full(to_parent, &told, sizeof(told));
-		return;
-	}
-	if (getxattr(path, MOUNT_VIEW_XATTR, NULL, 0) >= 0)
-		return;
+static unsigned tell_datasets(char *path, size_t root_len, uint64_t end_ms,
+			      int to_parent);
+
+/* Of a directory that leads to datasets, or to none yet where it has views. */
+static unsigned tell_below(char *path, size_t root_len, uint64_t end_ms,
+			   int to_parent)
+{
+	struct told cold = {.state.state = "cold"};
+	size_t len = strlen(path);
+	struct dirent *entry;
+	bool has_view = false;
+	unsigned count = 0;
+
 	DIR *dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.' || entry->d_type != DT_DIR)
 			continue;
 		if ((size_t)snprintf(path + len, PATH_MAX - len, "/%s",
-				     entry->d_name) < PATH_MAX - len)
-			tell_datasets(path, root_len, end_ms, to_parent);
+				     entry->d_name) < PATH_MAX - len) {
+			if (getxattr(path, MOUNT_VIEW_XATTR, NULL, 0) >= 0)
+				has_view = true;
+			else
+				count += tell_datasets(path, root_len, end_ms,
+						       to_parent);
+		}
 		path[len] = '\0';
 	}
 	if (dir)
 		closedir(dir);
+	if (!has_view || count > 0 || !path[root_len])
+		return count;
+	tell(&cold, path + root_len, to_parent);
+	return 1;
+}
+
+/* A directory that has a state is a dataset. Returns how many were told of.
+ * path has room for PATH_MAX bytes. Nothing of a dataset is opened. */
+static unsigned tell_datasets(char *path, size_t root_len, uint64_t end_ms,
+			      int to_parent)
+{
+	struct told told = {0};
+
+	get_text(path, MOUNT_STATE_XATTR, told.state.state,
+		 sizeof(told.state.state));
+	if (!told.state.state[0])
+		return tell_below(path, root_len, end_ms, to_parent);
+	get_text(path, MOUNT_ERROR_XATTR, told.state.reason,
+		 sizeof(told.state.reason));
+	get_figures(path, end_ms, told.state.figures,
+		    sizeof(told.state.figures));
+	tell(&told, path + root_len, to_parent);
+	return 1;
 }
 
 static void ask_datasets(const void *path, int to_parent)
@@ -167,7 +191,24 @@ static void ask_datasets(const void *path, int to_parent)
 struct place_head {
 	int64_t result;
 	uint64_t path_len, root_len, options_len;
+	char why[256]; /* of a failure, as the mount says; or empty */
 };
+
+/* The nearest directory that there is may know why the rest cannot be had. */
+static void get_why(const char *path, char *ret, size_t size)
+{
+	char dir[PATH_MAX], *slash;
+
+	if ((size_t)snprintf(dir, sizeof(dir), "%s", path) >= sizeof(dir))
+		return;
+	while ((slash = strrchr(dir, '/')) && slash > dir) {
+		*slash = '\0';
+		if (access(dir, F_OK) == 0) {
+			get_text(dir, MOUNT_ERROR_XATTR, ret, size);
+			return;
+		}
+	}
+}
 
 static void ask_options(const void *path, int to_parent)
 {
@@ -177,6 +218,7 @@ static void ask_options(const void *path, int to_parent)
 
 	if (!realpath(path, resolved)) {
 		head.result = -errno;
+		get_why(path, head.why, sizeof(head.why));
 		(void)write_full(to_parent, &head, sizeof(head));
 		return;
 	}
@@ -200,13 +242,17 @@ static void ask_options(const void *path, int to_parent)
 }
 
 static int read_place(struct question *question, char **ret, size_t *ret_len,
-		      size_t *ret_root)
+		      size_t *ret_root, struct err *err)
 {
 	struct place_head head;
 	int r = question_read(question, &head, sizeof(head));
 
-	if (r <= 0 || head.result < 0)
-		return r < 0 ? r : r == 0 ? -EIO : (int)head.result;
+	if (r <= 0)
+		return r < 0 ? r : -EIO;
+	if (head.result < 0)
+		return err_set(err, -(int)head.result, "%s",
+			       head.why[0] ? head.why :
+					     strerror(-(int)head.result));
 	size_t len = head.path_len + 1 + head.options_len;
 	char *text = calloc(1, len + 1);
 	if (!text)
@@ -222,14 +268,15 @@ static int read_place(struct question *question, char **ret, size_t *ret_len,
 	return 0;
 }
 
-int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root)
+int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root,
+	       struct err *err)
 {
 	struct question question;
 	int r = question_begin(&question, ask_options, path, MOUNT_LOOK_MS);
 
 	if (r < 0)
 		return r;
-	r = read_place(&question, ret, ret_len, ret_root);
+	r = read_place(&question, ret, ret_len, ret_root, err);
 	question_end(&question, r);
 	return r;
 }

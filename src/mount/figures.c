@@ -31,11 +31,18 @@ static int put_dataset(struct buf *buf, struct dataset *dataset)
 	char text[DIGEST_TEXT_MAX];
 	struct dataset_figures figures;
 	struct dataset_info info;
+	int r;
 
 	dataset_info(dataset, &info);
 	if (digest_is_none(&info.snapshot))
 		return 0;
 	dataset_figures(dataset, &figures);
+	if (info.commit[0]) {
+		r = buf_printf(buf, "commit %s\nrevision %s\n", info.commit,
+			       info.revision);
+		if (r < 0)
+			return r;
+	}
 	return buf_printf(buf,
 			  "snapshot %s\nserial %" PRIu64 "\nentries %" PRIu64
 			  "\ntotal-bytes %" PRIu64 "\ncached-bytes %" PRIu64

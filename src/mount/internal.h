@@ -53,7 +53,8 @@ int mountpoint_check_guards(const struct mount_options *options,
 /* Within MOUNT_LOOK_MS: the path resolved, a NUL, and the attribute of the
  * dataset it is in, whose directory is the first *ret_root bytes. malloc,
  * ends with a NUL. */
-int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root);
+int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root,
+	       struct err *err);
 /* Absolute, symlinks resolved, except that the last part is not touched
  * (it may be a dead mount). malloc. */
 int mountpoint_resolve(const char *path, char **ret, struct err *err);

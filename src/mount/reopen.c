@@ -136,7 +136,8 @@ int mount_place(const char *path, struct mount_place *ret, struct err *err)
 {
 	char *answer = NULL;
 	size_t len = 0, root = 0;
-	int r = reopen_ask(path, &answer, &len, &root);
+	struct err why = {0};
+	int r = reopen_ask(path, &answer, &len, &root, &why);
 
 	if (r == -ETIMEDOUT)
 		return err_set(err, ETIMEDOUT,
@@ -145,7 +146,7 @@ int mount_place(const char *path, struct mount_place *ret, struct err *err)
 			       path);
 	if (r < 0)
 		return err_set(err, -r, "cannot look at '%s': %s", path,
-			       strerror(-r));
+			       err_text(&why, r));
 	/* PATH NUL, then the options if it is in a dataset */
 	size_t path_len = strlen(answer) + 1;
 
