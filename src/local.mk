@@ -277,6 +277,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/read.c \
 	%D%/mount/readdir.c \
 	%D%/mount/readonly.c \
+	%D%/mount/refusals.c \
+	%D%/mount/refusals.h \
 	%D%/mount/reopen.c \
 	%D%/mount/session.c \
 	%D%/mount/session.h \

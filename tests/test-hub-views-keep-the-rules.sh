@@ -6,7 +6,7 @@
 # whom gated= names, though the bytes are in the cache already.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/hub-log.sh"
-requires fuse root net python3 curl
+requires fuse root net python3 curl getfattr
 
 start_hub --fixture model --fixture pile --fixture access --token hf_goodToken
 echo hf_goodToken > token
@@ -42,7 +42,17 @@ for name in models/Qwen/Qwen2 models/monology/pile-uncopyrighted \
 	models/ACME/Private@main spaces/monology/x; do
 	expect_fail 'Permission denied' ls "mnt/hf/$name"
 done
+why() {
+	getfattr --only-values -n user.larder.error "$1"
+}
 [ "$(hub_asked)" = 0 ] || fail "asked for what is denied: $(cat "$hub_log")"
+# What is refused has no inode to tell it: its directory says why, as do
+# commands.
+why mnt/hf/models/Qwen | grep -q "'models/Qwen/Qwen2' .*no pattern of 'allow'"
+why mnt/hf/models/acme | grep -q "private' .*deny = ACME"
+why mnt/hf/hub | grep -q "acme/private' .*deny = ACME"
+expect_fail "acme/private' is not let in here" \
+	larder pin -c larder.conf mnt/hf/models/acme/private/config.json
 for source in hf://acme/private hf://Qwen/Qwen2; do
 	expect_fail "is not let in here" larder ls -c larder.conf \
 		-o deny='*/priv*',allow=acme "$source"

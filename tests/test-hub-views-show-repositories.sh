@@ -84,6 +84,13 @@ for i in 1 2 3; do
 	expect_fail 'No such file' ls "$folder/snapshots/main"
 	expect_fail 'No such file' ls "$folder/blobs/main"
 done
+why() {
+	getfattr --only-values -n user.larder.error "$1"
+}
+why mnt/models/acme | grep -q "acme/private', or it is private .*token-file"
+why mnt/hub | grep -q "acme/none', or it is private .*token-file"
+why "$folder/refs" | grep -q "no revision 'nothing'"
+expect_fail . why mnt/spaces
 # four repositories and revisions, each remembered for ten seconds at least
 asked=$(hub_asked)
 [ "$asked" -ge 4 ] && [ "$asked" -lt 12 ] || fail "$(cat "$hub_log")"

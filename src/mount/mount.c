@@ -322,6 +322,7 @@ int mount_run(const struct mount_options *options,
 	fuse_set_log_func(on_fuse_log);
 	waiter_init(&opening.waiter, on_opening_wake);
 	passthrough_init(&passthrough, !options->nopassthrough);
+	refusals_init(&fs.refusals);
 	int r = parking_init(&fs.parking, err);
 	if (r == 0)
 		r = tree_init(&fs.tree, err);
@@ -345,6 +346,7 @@ int mount_run(const struct mount_options *options,
 	views_free(&fs);
 	session_close(&session);
 	parking_release(&fs.parking);
+	refusals_release(&fs.refusals);
 	close(opening.event_fd);
 	return r;
 }

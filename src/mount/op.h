@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "mount/mount.h"
+#include "mount/refusals.h"
 #include "mount/tree.h"
 
 /*
@@ -65,6 +66,7 @@ struct fs {
 	struct passthrough *passthrough;
 	struct prefetches *prefetches;
 	struct view *views;
+	struct refusals refusals;
 	struct parking parking;
 	uid_t uid; /* where a snapshot records no owner */
 	gid_t gid;

@@ -158,6 +158,8 @@ static int view_lookup(struct op *op, struct tree_dir *dir, struct err *err)
 	struct fuse_entry_param entry = {.entry_timeout = TIMEOUT_CURRENT};
 	int r = dir->ops->lookup(op, dir, &entry, err);
 
+	if (r < 0 && r != DATASET_PARKED && err->text[0])
+		refusals_note(&op->fs->refusals, dir->index, err);
 	if (r && r != -ENOENT)
 		return r;
 	if (r)

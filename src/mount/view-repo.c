@@ -281,6 +281,8 @@ int view_open_repo(struct op *op, struct view *view,
 		return -ENOMEM;
 	hub.source = source;
 	r = dataset_hub_check(&hub, err);
+	if (r == -EINVAL)
+		err->text[0] = '\0'; /* no name of anybody's repository */
 	if (r)
 		return r == -EINVAL ? -ENOENT : r;
 	if (!repo) {

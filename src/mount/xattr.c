@@ -62,12 +62,24 @@ static bool is_unopened(const struct tree_dir *dir)
 	return !atomic_load(&dir->slot);
 }
 
+/* What the values of a directory's attributes point into. */
+struct dir_info {
+	struct dataset_info dataset;
+	struct err why;
+};
+
 /* How the dataset is. NULL: no such attribute. */
-static const char *dir_value(const struct tree_dir *dir, const char *name,
-			     struct dataset_info *info)
+static const char *dir_value(struct fs *fs, const struct tree_dir *dir,
+			     const char *name, struct dir_info *told)
 {
+	struct dataset_info *info = &told->dataset;
+
 	if (strcmp(name, MOUNT_VIEW_XATTR) == 0)
 		return dir->ops == &view_hub_ops ? "hub" : NULL;
+	if (dir->ops && strcmp(name, MOUNT_ERROR_XATTR) == 0)
+		return refusals_read(&fs->refusals, dir->index, &told->why) ?
+			       told->why.text :
+			       NULL;
 	if (!tree_is_dataset(dir))
 		return NULL;
 	if (dir->dataset) {
@@ -142,7 +154,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = fuse_req_userdata(req);
 	const struct tree_dir *dir;
-	struct dataset_info info;
+	struct dir_info info;
 	const char *value;
 	char text[PASSTHROUGH_TEXT];
 
@@ -165,7 +177,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	} else if (strcmp(name, MOUNT_OPTIONS_XATTR) == 0) {
 		reply_options(req, dataset_dir(fs, ino), size);
 	} else if ((dir = dataset_dir(fs, ino)) &&
-		   (value = dir_value(dir, name, &info))) {
+		   (value = dir_value(fs, dir, name, &info))) {
 		reply_value(req, value, strlen(value), size);
 	} else if (dir && is_unopened(dir)) {
 		fuse_reply_err(req, ENODATA);

@@ -70,7 +70,9 @@ int hub_rules_check(const struct hub_rules *rules, enum hub_kind kind,
 			return err_set(err, ENOMEM, "out of memory");
 		if (r)
 			return err_set(err, EACCES,
-				       "'%s' is not let in here: deny = %s",
+				       "'%s' is not let in here: deny = %s "
+				       "(larder.conf(5) says how to change "
+				       "that)",
 				       name, rules->deny[k]);
 	}
 	while (i < rules->allow_count && !matches(rules->allow[i], name))
@@ -78,7 +80,8 @@ int hub_rules_check(const struct hub_rules *rules, enum hub_kind kind,
 	if (rules->allow_count > 0 && i == rules->allow_count)
 		return err_set(err, EACCES,
 			       "'%s' is not let in here: no pattern of "
-			       "'allow' matches",
+			       "'allow' matches (larder.conf(5) says how to "
+			       "add one)",
 			       name);
 	return 0;
 }
