@@ -202,6 +202,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/fetch/fetch.c \
 	%D%/fetch/fetch.h \
 	%D%/fetch/files.c \
+	%D%/fetch/hold-jobs.c \
+	%D%/fetch/hold.c \
+	%D%/fetch/hold.h \
 	%D%/fetch/internal.h \
 	%D%/fetch/job.c \
 	%D%/fetch/origins.c \

@@ -39,6 +39,7 @@ unit_tests = \
 	%D%/unit/test-fetch-spool \
 	%D%/unit/test-flight \
 	%D%/unit/test-head \
+	%D%/unit/test-hold \
 	%D%/unit/test-hub \
 	%D%/unit/test-limits \
 	%D%/unit/test-log \

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct digest;
 struct node;
 
 /*
@@ -13,5 +14,11 @@ struct node;
  */
 void demand_note(struct node *node);
 bool demand_is_active(struct node *node, uint64_t now_ms);
+
+/* Of one chunk: a reader waits for it here, and another process fetches it;
+ * that asks whether it is so. A digest may be taken for another. */
+void demand_want(struct node *node, const struct digest *chunk);
+bool demand_is_wanted(struct node *node, const struct digest *chunk,
+		      uint64_t now_ms);
 
 #endif

@@ -19,12 +19,15 @@
 #include "base/thread.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
+#include "dataset/demand.h"
 
 #define OVERTAKE_MS 5000u
 /* A wake-up may be missed between a look and the sleep. */
 #define LOOK_AGAIN_MS 200u
 /* Every record of any process wakes us: do not look more often than this. */
 #define LOOK_PAUSE_MS 3u
+/* Others are told that a reader waits, not more often than this. */
+#define TELL_MS 100u
 
 struct foreign {
 	struct node *node;
@@ -57,6 +60,20 @@ static bool is_stuck(struct chunk_job *job, uint64_t now)
 	return now >= job->progress_ms + OVERTAKE_MS;
 }
 
+/* A prefetch there may stand still for readers, who might be ours. */
+static void tell_wish(struct chunk_job *job, uint64_t now)
+{
+	struct flight *flight = job->chunks[0].flight;
+
+	if ((job->priority != FETCH_DEMAND &&
+	     !atomic_load(&flight->is_demanded)) ||
+	    now < job->told_ms + TELL_MS)
+		return;
+	job->told_ms = now;
+	demand_note(job->node);
+	demand_want(job->node, &job->chunks[0].digest);
+}
+
 /* true: the job has gone on, or ended. */
 static bool look(struct chunk_job *job)
 {
@@ -71,6 +88,7 @@ static bool look(struct chunk_job *job)
 			chunk_job_proceed(job);
 		return true;
 	}
+	tell_wish(job, now_ms());
 	if (!is_stuck(job, now_ms()) && !atomic_load(&job->node->is_closing))
 		return false;
 	stats_add(job->node->stats, STAT_FLIGHTS_OVERTAKEN, 1);

@@ -6,7 +6,7 @@
  *
  * While anybody on the node waits for bytes, nothing new is started, except
  * now and then one batch: a prefetch beside a reader that never stops should
- * take long, not for ever.
+ * take long, not for ever. What is under way stands still meanwhile (fetch/).
  */
 #include <config.h>
 
@@ -232,6 +232,30 @@ static bool any_ended(const struct prefetch *prefetch)
 	return atomic_load(&prefetch->is_canceled);
 }
 
+/* Those under way stand still for readers of other processes too, but for
+ * what these wait for. */
+static void stand_back(struct prefetch *prefetch)
+{
+	struct node *node = prefetch->node;
+	uint64_t now = now_ms();
+
+	if (!demand_is_active(node, now))
+		return;
+	fetch_hold(node->fetcher, now + 2 * LOOK_MS);
+	for (unsigned i = 0; i < BATCHES; i++) {
+		struct batch *batch = &prefetch->batches[i];
+
+		for (uint32_t n = 0; batch->is_flying && n < batch->count;
+		     n++) {
+			struct flight *flight = batch->items[n].flight;
+
+			if (flight_state(flight) == FLIGHT_RUNNING &&
+			    demand_is_wanted(node, &flight->key.digest, now))
+				chunk_raise(flight);
+		}
+	}
+}
+
 /* Until a batch has ended, at most so long. */
 static void nap(struct prefetch *prefetch, uint64_t ms)
 {
@@ -247,6 +271,7 @@ static void nap(struct prefetch *prefetch, uint64_t ms)
 				       &until);
 	pthread_mutex_unlock(&prefetch->lock);
 	reap(prefetch);
+	stand_back(prefetch);
 	note_stall(prefetch);
 }
 
@@ -273,8 +298,8 @@ int prefetch_refused(struct prefetch *prefetch, struct err *err)
 		(unsigned long long)(usage.disk_free_bytes >> 20));
 }
 
-/* A full or broken disk: what comes is not kept. Refusals that follow each other
- * are one trouble, and looks between them do not end it. */
+/* A full or broken disk: what comes is not kept. Refusals that follow each
+ * other are one trouble, and looks between them do not end it. */
 static int check_disk(struct prefetch *prefetch, struct err *err)
 {
 	struct cache_usage usage;

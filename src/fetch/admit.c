@@ -27,8 +27,11 @@ static unsigned slots(unsigned limit, enum fetch_priority priority)
 
 static bool has_room(const struct origin *origin, unsigned limit,
 		     unsigned all_running, unsigned all_limit,
-		     enum fetch_priority priority)
+		     enum fetch_priority priority, uint64_t now_ms)
 {
+	if (priority == FETCH_PREFETCH && !origin->url.is_local &&
+	    hold_is_on(origin->fetcher, now_ms))
+		return false;
 	if (origin->running >= slots(limit, priority))
 		return false;
 	return all_running < slots(all_limit, priority) ||
@@ -105,8 +108,9 @@ struct job *origin_admit(struct origin *origin, unsigned limit,
 
 	for (int i = 0; i < FETCH_PRIORITIES; i++) {
 		struct list *queue = &origin->queues[i];
-		bool has_slot = has_room(origin, limit, all_running, all_limit,
-					 (enum fetch_priority)i);
+		bool has_slot = !list_is_empty(queue) &&
+				has_room(origin, limit, all_running, all_limit,
+					 (enum fetch_priority)i, now);
 		struct job *job = pick(origin, queue, has_slot, now);
 
 		if (job) {

@@ -104,6 +104,7 @@ static void heard(struct exchange *exchange, size_t bytes)
 	if (!pace->has_bytes && pace->has_begun)
 		origin_answered(exchange->job->origin, now - pace->last_ms);
 	pace_bytes(pace, bytes, now);
+	hold_note(exchange->job, now);
 	exchange->job->origin->bytes_ms = now;
 }
 
@@ -182,12 +183,26 @@ static void keep_reason(struct exchange *exchange, const char *data, size_t len)
 	(void)buf_append(&exchange->reason, data, len < room ? len : room);
 }
 
+/* Over HTTP/2 it would stop the reader's bytes as well, which come over the
+ * same connection. */
+static bool stands_still(struct exchange *exchange)
+{
+	long version = CURL_HTTP_VERSION_NONE;
+
+	if (exchange->job->priority != FETCH_PREFETCH)
+		return false;
+	curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_VERSION, &version);
+	return version <= CURL_HTTP_VERSION_1_1 && hold_begin(exchange->job);
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
 	struct exchange *exchange = arg;
 	size_t len = size * count;
 	int r;
 
+	if (stands_still(exchange))
+		return CURL_WRITEFUNC_PAUSE;
 	heard(exchange, len);
 	if (!exchange->is_judged)
 		exchange_fail(exchange, FETCH_WRONG,

@@ -108,6 +108,13 @@ static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
 
 	if (job->is_canceled || fetcher->is_closing)
 		return end_job(job, FETCH_CANCELED, "canceled");
+	/* Its time stands still too. */
+	if (job->is_held) {
+		(void)hold_is_on(fetcher, now_ms);
+		if (fetcher->hold.next_ms < *next_ms)
+			*next_ms = fetcher->hold.next_ms;
+		return false;
+	}
 	if (deadline_ms && now_ms >= deadline_ms)
 		return end_slow(job, "timed out after", now_ms - job->start_ms);
 	if (job->is_early && !job->pace.has_bytes && now_ms >= early_ms)

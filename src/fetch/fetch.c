@@ -19,6 +19,9 @@
 
 #define CONNECT_TIMEOUT_MS 5000
 #define SILENCE_TIMEOUT_MS 10000
+/* A reader between two reads has not gone away. */
+#define HOLD_MS 250
+#define HOLD_MAX_MS 1000
 #define MAX_CONNECTIONS 16
 #define MAX_ALL_CONNECTIONS 64
 
@@ -49,6 +52,9 @@ static struct fetcher *fetcher_new(const struct fetcher_options *options)
 	fetcher->silence_timeout_ms = options->silence_timeout_ms ?
 					      options->silence_timeout_ms :
 					      SILENCE_TIMEOUT_MS;
+	fetcher->hold_ms = options->hold_ms ? options->hold_ms : HOLD_MS;
+	fetcher->hold_max_ms =
+		options->hold_max_ms ? options->hold_max_ms : HOLD_MAX_MS;
 	fetcher->max_connections = options->max_connections ?
 					   options->max_connections :
 					   MAX_CONNECTIONS;

@@ -26,6 +26,9 @@ struct fetcher_options {
 	 * up those that do not. Readahead may use 7/8 of them and prefetch
 	 * 1/2, so that a demand finds one. */
 	uint32_t max_connections, max_all_connections;
+	/* Transfers of a prefetch stand still for so long after a reader's
+	 * bytes, 0: 250, and at a stretch, 0: 1,000. */
+	uint32_t hold_ms, hold_max_ms;
 	const char *proxy;   /* NULL: environment; "": none */
 	const char *ca_file; /* NULL: the system's */
 	/* The client's certificate, in PEM, and its key if that is in another
@@ -192,6 +195,10 @@ void fetch_cancel(struct fetcher *fetcher, struct fetch_request *request);
 /* Somebody now waits for it: let it overtake in the queue. Never lowers. */
 void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
 		 enum fetch_priority priority);
+/* Readers elsewhere are in need of the link: requests of a prefetch over HTTP
+ * stand still until then (now_ms() scale), as they do for those of this
+ * fetcher. */
+void fetch_hold(struct fetcher *fetcher, uint64_t until_ms);
 
 /*
  * ---- health and choice (origins.c): pure but for origin_note and

@@ -9,6 +9,7 @@
 
 #include "fetch/answer.h"
 #include "fetch/fetch.h"
+#include "fetch/hold.h"
 #include "fetch/pace.h"
 #include "fetch/proxy.h"
 #include "fetch/s3.h"
@@ -64,7 +65,7 @@ static inline void list_remove(struct list *item)
  *               +-> RIDING            http: its bytes come with a whole body
  *                                     that somebody else fetches (spool.c)
  *
- * state, is_canceled, holders, priority and the lists are guarded by the
+ * state, is_canceled, is_held, holders and the lists are guarded by the
  * fetcher's lock; pace too for files; the rest belongs to the thread that runs
  * the job. A file thread touches the request only while CALLING.
  */
@@ -92,9 +93,11 @@ struct job {
 	char *path;
 	char *if_none_match, *if_range;
 	char *authorization;
-	enum fetch_priority priority;
+	_Atomic enum fetch_priority priority;
 	enum job_state state;
 	bool is_canceled;
+	bool is_held; /* http: stands still since held_ms, for readers */
+	uint64_t held_ms;
 	unsigned holders; /* 1; 2 when abandoned: the last one frees */
 	bool is_probe;	  /* holds the origin's probe */
 	bool is_early;	  /* and has a second for its first byte */
@@ -141,6 +144,7 @@ struct origin {
 struct fetcher {
 	/* Constant. */
 	uint32_t connect_timeout_ms, silence_timeout_ms;
+	uint32_t hold_ms, hold_max_ms;
 	unsigned max_connections, max_all_connections;
 	struct proxies proxies;
 	char *ca_file, *cert_file, *cert_key_file, *spool_dir;
@@ -155,7 +159,11 @@ struct fetcher {
 	uint64_t spools_off_ms; /* no disk for them until then */
 	uint64_t trim_ms;	/* when to look at kept ones; 0: none */
 
+	/* Readers are in need of the link until then. */
+	_Atomic uint64_t needed_ms;
+
 	pthread_mutex_t lock;
+	struct hold hold;
 	pthread_cond_t file_work;    /* a file to read, or closing */
 	pthread_cond_t threads_gone; /* file_threads is 0 */
 	unsigned references;	     /* origins, file threads, the opener */
@@ -195,6 +203,16 @@ uint8_t *body_new(size_t len);
 /* "10 s", "0.5 s". */
 #define SECONDS_MAX 32
 const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX]);
+
+/* hold-jobs.c */
+/* Somebody waits for bytes of this job, which begins or moves. */
+void hold_note(const struct job *job, uint64_t now_ms);
+/* Under the lock: is prefetch to stand still now? */
+bool hold_is_on(struct fetcher *fetcher, uint64_t now_ms);
+/* By the transfer thread: this one is to, from now on. */
+bool hold_begin(struct job *job);
+/* By the transfer thread: one that may move again, or NULL. */
+struct job *hold_end(struct fetcher *fetcher);
 
 /* admit.c */
 /* The next job of an origin that may run now, made RUNNING, or NULL: limit

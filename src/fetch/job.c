@@ -298,6 +298,7 @@ void fetch_start(struct fetcher *fetcher, struct fetch_request *request)
 	request->private = job;
 	job->origin->references++;
 	probe_begin(fetcher, job);
+	hold_note(job, job->start_ms);
 	list_add(&fetcher->jobs, &job->all);
 	list_add(&job->origin->queues[job->priority], &job->queue);
 	if (job->origin->url.is_local) {
@@ -373,6 +374,9 @@ void fetch_raise(struct fetcher *fetcher, struct fetch_request *request,
 	if (!job || priority >= job->priority)
 		return;
 	job->priority = priority;
+	hold_note(job, now_ms());
+	if (job->is_held)
+		fetcher_wake(fetcher);
 	if (job->state != JOB_QUEUED)
 		return;
 	list_remove(&job->queue);

@@ -39,7 +39,9 @@ static void rest_exchange(struct fetcher *fetcher, struct exchange *exchange)
 {
 	curl_multi_remove_handle(fetcher->multi, exchange->easy);
 	list_remove(&exchange->list);
-	if (fetcher->idle_count >= IDLE_EXCHANGES_MAX) {
+	/* libcurl does not say what becomes of a pause. */
+	if (fetcher->idle_count >= IDLE_EXCHANGES_MAX ||
+	    (exchange->job && exchange->job->is_held)) {
 		exchange_free(exchange);
 		return;
 	}
@@ -84,6 +86,31 @@ static void finish(struct fetcher *fetcher, struct exchange *exchange)
 
 /* ---- the thread */
 
+static void ended(struct fetcher *fetcher, struct exchange *exchange,
+		  CURLcode code)
+{
+	if (!exchange_ended(exchange, code))
+		return;
+	if (exchange->job)
+		finish(fetcher, exchange);
+	else
+		rest_exchange(fetcher, exchange);
+}
+
+/* What libcurl has kept of a body meanwhile comes within the call. */
+static void move_held(struct fetcher *fetcher)
+{
+	struct job *job;
+
+	while ((job = hold_end(fetcher))) {
+		struct exchange *exchange = job->exchange;
+		CURLcode code = curl_easy_pause(exchange->easy, CURLPAUSE_CONT);
+
+		if (code != CURLE_OK)
+			ended(fetcher, exchange, code);
+	}
+}
+
 static bool reap(struct fetcher *fetcher)
 {
 	struct exchange *exchange;
@@ -98,12 +125,7 @@ static bool reap(struct fetcher *fetcher)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE,
 				  (char **)&exchange);
-		if (!exchange_ended(exchange, code))
-			;
-		else if (exchange->job)
-			finish(fetcher, exchange);
-		else
-			rest_exchange(fetcher, exchange);
+		ended(fetcher, exchange, code);
 		has_ended = true;
 	}
 	return has_ended;
@@ -205,6 +227,7 @@ void *transfers_main(void *arg)
 		finish_ended(fetcher);
 		while ((job = admit(fetcher)))
 			start(fetcher, job);
+		move_held(fetcher);
 		curl_multi_perform(fetcher->multi, &running);
 		tell_all(fetcher);
 		if (fetcher->trim_ms && now_ms() >= fetcher->trim_ms)

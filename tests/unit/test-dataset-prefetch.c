@@ -9,12 +9,19 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
+#include "base/cleanup.h"
+#include "dataset/node.h"
+
+#include "origin-server.h"
 #include "small-mirror.h"
 
 struct fixture {
@@ -25,14 +32,21 @@ struct fixture {
 	struct prefetch *prefetch;
 	struct prefetch_info info;
 	sem_t ended;
+	atomic_bool is_enough;
 };
+
+static void open_node_for(struct fixture *f, const char *const *mirrors,
+			  size_t count, uint32_t timeout_ms)
+{
+	f->node = small_node(f->cache_dir, timeout_ms);
+	f->snapshot = small_snapshot(
+		small_dataset(f->node, f->mirror, mirrors, count));
+}
 
 static void open_node(struct fixture *f, const char *const *mirrors,
 		      size_t count)
 {
-	f->node = small_node(f->cache_dir, 20000);
-	f->snapshot = small_snapshot(
-		small_dataset(f->node, f->mirror, mirrors, count));
+	open_node_for(f, mirrors, count, 20000);
 }
 
 static void set_up(struct fixture *f)
@@ -262,6 +276,65 @@ static void it_ends_early(void **state)
 	tear_down(&f);
 }
 
+static bool is_under_way(struct node *node)
+{
+	scoped_lock(&node->low_lock);
+	return node->low_jobs != NULL;
+}
+
+static void *read_big(void *arg)
+{
+	struct fixture *f = arg;
+	const struct small_file *file = small_file(f->mirror, SMALL_BIG);
+	uint8_t *data = malloc(file->size);
+	struct entry_attr attr;
+
+	while (!atomic_load(&f->is_enough))
+		if (small_resolve(f->snapshot, SMALL_BIG, &attr, NULL) == 0)
+			(void)small_read(f->snapshot, attr.number, 0,
+					 file->size, data, NULL);
+	free(data);
+	return NULL;
+}
+
+/* A reader of another process waits for what this one prefetches: it is a
+ * prefetch no longer, which would stand still for readers. */
+static void others_wait_for_it(void **state)
+{
+	struct origin_server server;
+	struct fixture f, other;
+	const char *mirrors[1];
+	char url[128], path[128];
+	pthread_t reader;
+
+	(void)state;
+	if (!origin_server_start(&server))
+		skip();
+	set_up(&f);
+	snprintf(path, sizeof(path), "%s/m", server.root);
+	snprintf(url, sizeof(url), "%s/m", server.url);
+	assert_int_equal(symlink(f.mirror->dir, path), 0);
+	origin_server_control(&server, "add=trickle&n=4096&path=*/packs/*");
+	mirrors[0] = url;
+	other = f;
+	open_node(&f, mirrors, 1);
+	open_node_for(&other, mirrors, 1, 1000);
+	start(&f, chosen, 1, false, 0);
+	while (!is_under_way(f.node))
+		usleep(1000);
+	assert_int_equal(pthread_create(&reader, NULL, read_big, &other), 0);
+	while (is_under_way(f.node))
+		usleep(1000);
+	prefetch_info(f.prefetch, &f.info);
+	assert_int_equal(f.info.state, PREFETCH_FETCHING);
+	atomic_store(&other.is_enough, true);
+	pthread_join(reader, NULL);
+	close_node(&f);
+	close_node(&other);
+	tear_down(&f);
+	origin_server_stop(&server);
+}
+
 static void a_node_without_cache_refuses(void **state)
 {
 	struct fixture f;
@@ -287,6 +360,7 @@ int main(void)
 		cmocka_unit_test(readers_run_beside_it),
 		cmocka_unit_test(what_cannot_be_had_is_named),
 		cmocka_unit_test(it_ends_early),
+		cmocka_unit_test(others_wait_for_it),
 		cmocka_unit_test(a_node_without_cache_refuses),
 	};
 
