@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Cold `cp -r` of small files over nginx, against `cp -r` on the bare disk
-# with a cold page cache and, where installed, `rclone mount` of the tree; the
+# Cold `cp -r` of small files over nginx, against `cp -r` on the bare disk and,
+# where installed, `rclone mount` of the tree, all from a cold page cache; the
 # last row says what would be had there if the files came from the page cache.
+# Nothing is removed on the way: ext4 is slow to make files where others were
+# removed within the last minutes, and who comes next would pay for that.
 #
 #   bench/small-files.sh [FILES] [PAIRS]
 . "$(dirname "$0")/lib.sh"
@@ -15,28 +17,25 @@ small_tree "$work/www/tree" "$files"
 "$LARDER" publish -n small -k "$work/key" "$work/www/tree" "$work/www/mirror" > /dev/null
 start_nginx "$work/www"
 
-copy() { cp -r "$1" "$work/copy"; }
+copy() { cp -r "$1" "$work/$2"; }
 lard=() bare=() warm=() rclone=()
 for ((i = 0; i < pairs; i++)); do
-	rm -rf "$work/cache" "$work/copy"
-	"$LARDER" mount -o "cache=$work/cache,key=$work/key.pub" \
+	"$LARDER" mount -o "cache=$work/cache$i,key=$work/key.pub" \
 		"$url/mirror#small" "$work/mnt" > /dev/null
 	drop_caches
-	lard+=("$(seconds copy "$work/mnt")")
-	diff -r "$work/www/tree" "$work/copy" > /dev/null
+	lard+=("$(seconds copy "$work/mnt" "copy$i")")
+	diff -r "$work/www/tree" "$work/copy$i" > /dev/null
 	"$LARDER" umount "$work/mnt"
-	rm -rf "$work/copy"
 	drop_caches
-	bare+=("$(seconds copy "$work/www/tree")")
-	rm -rf "$work/copy"
-	warm+=("$(seconds copy "$work/www/tree")")
-	rm -rf "$work/copy"
+	bare+=("$(seconds copy "$work/www/tree" "bare$i")")
+	warm+=("$(seconds copy "$work/www/tree" "warm$i")")
 done
 row "cold cp -r $files files" "$(median "${lard[@]}")" "bare disk" "$(median "${bare[@]}")"
 if command -v rclone > /dev/null; then
 	rclone mount ":http:tree" "$work/mnt" --http-url "$url" --read-only \
 		--daemon --config /dev/null
-	rclone+=("$(seconds copy "$work/mnt")")
+	drop_caches
+	rclone+=("$(seconds copy "$work/mnt" rclone)")
 	fusermount3 -u "$work/mnt"
 	row "cold cp -r $files files" "$(median "${lard[@]}")" "rclone mount" "${rclone[0]}"
 	row "warm cp -r from the bare disk" "$(median "${warm[@]}")" "rclone mount" "${rclone[0]}"

@@ -256,6 +256,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/format/signature.c \
 	%D%/mount/bounded.c \
 	%D%/mount/daemon.c \
+	%D%/mount/early.c \
+	%D%/mount/early.h \
 	%D%/mount/figures.c \
 	%D%/mount/datasets.c \
 	%D%/mount/datasets.h \

@@ -233,6 +233,7 @@ dist_check_SCRIPTS += \
 	%D%/test-session-on-a-descriptor.sh \
 	%D%/test-silent-mirror-is-bounded.sh \
 	%D%/test-sizes-beyond-32-bits.sh \
+	%D%/test-small-files-come-with-the-open.sh \
 	%D%/test-snapshots-are-never-mixed.sh \
 	%D%/test-status-names-the-commit.sh \
 	%D%/test-status-of-a-hanging-disk.sh \

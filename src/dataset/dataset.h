@@ -42,6 +42,7 @@ struct waiter {
 	int result;
 	int class; /* enum fetch_class of an object that could not be had */
 	bool is_noted; /* readahead knows of this read */
+	bool is_peek;  /* takes only what is here */
 	struct err err;
 	void *held;
 };
@@ -281,6 +282,10 @@ struct read_result {
 int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
 		  size_t len, struct waiter *waiter, struct read_result *ret,
 		  struct err *err);
+/* The same for bytes that are here, without a wait or a request: -EAGAIN where
+ * any is missing. Why it fails is left to the read that follows. */
+int snapshot_peek(struct snapshot *snapshot, uint64_t number, size_t len,
+		  struct waiter *waiter, struct read_result *ret);
 void read_result_release(struct read_result *result);
 /*
  * A piece's file did not give its bytes: cut short, or the disk fails. Call

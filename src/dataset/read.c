@@ -364,6 +364,19 @@ static int take_ended(struct reading *reading, const struct wanted *wanted,
 	return r;
 }
 
+/* What has just come is taken, whatever else would be waited for. */
+static int take_landed(struct reading *reading, const struct wanted *wanted,
+		       const struct object_key *key)
+{
+	struct flight *flight = flight_find(reading->node->flights, key);
+
+	if (flight && flight_state(flight) == FLIGHT_DONE)
+		return take_ended(reading, wanted, flight);
+	flight_unref(flight);
+	reading->is_waiting = reading->is_full = true;
+	return 0;
+}
+
 static int take_missing(struct reading *reading, const struct wanted *wanted)
 {
 	struct object_key key =
@@ -371,10 +384,11 @@ static int take_missing(struct reading *reading, const struct wanted *wanted)
 	struct flight *flight;
 	bool is_new;
 
+	if (reading->waiter->is_peek)
+		return take_landed(reading, wanted, &key);
 	if (!reading->job)
-		reading->job = chunk_job_new(reading->dataset,
-					     &reading->source, FETCH_DEMAND,
-					     MISSING_MAX);
+		reading->job = chunk_job_new(reading->dataset, &reading->source,
+					     FETCH_DEMAND, MISSING_MAX);
 	if (!reading->job)
 		return -ENOMEM;
 	flight = flight_get(reading->node->flights, &key, &is_new);
@@ -509,6 +523,10 @@ static int read_entry(struct snapshot *snapshot, struct reading *reading,
 			       "it lies outside of its blob");
 	}
 	r = take_range(reading, start, end);
+	if (r != 0 && reading->waiter->is_peek) {
+		part_release(&part);
+		return r;
+	}
 	/* Told of once, not again when what it parked for has come. */
 	if (r >= 0 && !reading->waiter->is_noted)
 		readahead_after(reading->dataset, reading->blob,
@@ -540,6 +558,46 @@ static int report(struct snapshot *snapshot, uint64_t number, int r,
 	entry_path(snapshot, number, path, sizeof(path));
 	return err_prefix(err, r, "cannot %s '%s'",
 			  r == -EACCES ? "read" : "fetch", path);
+}
+
+static void count(const struct reading *reading)
+{
+	struct stats *stats = reading->node->stats;
+
+	stats_add(stats, STAT_READ_BYTES, reading->result->len);
+	if (reading->from_cache)
+		stats_add(stats, STAT_READ_CACHE_BYTES, reading->from_cache);
+	if (reading->from_flights)
+		stats_add(stats, STAT_READ_FETCHED_BYTES,
+			  reading->from_flights);
+}
+
+int snapshot_peek(struct snapshot *snapshot, uint64_t number, size_t len,
+		  struct waiter *waiter, struct read_result *ret)
+{
+	struct err err = {0};
+	struct reading reading = {
+		.node = snapshot->dataset->node,
+		.dataset = snapshot->dataset,
+		.waiter = waiter,
+		.result = ret,
+		.asked = len,
+		.err = &err,
+	};
+
+	ret->count = ret->held_count = 0;
+	ret->len = 0;
+	waiter->is_peek = true;
+	int r = read_entry(snapshot, &reading, number, 0);
+	waiter->is_peek = false;
+	blob_unref(reading.blob);
+	if (r == 0) {
+		count(&reading);
+	} else {
+		read_result_release(ret);
+		r = -EAGAIN;
+	}
+	return waiter_end(reading.node, waiter, r, &err);
 }
 
 int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
@@ -580,13 +638,7 @@ int snapshot_read(struct snapshot *snapshot, uint64_t number, uint64_t offset,
 	if (r != DATASET_PARKED)
 		waiter->distrusts_files = false;
 	if (r == 0) {
-		stats_add(node->stats, STAT_READ_BYTES, ret->len);
-		if (reading.from_cache)
-			stats_add(node->stats, STAT_READ_CACHE_BYTES,
-				  reading.from_cache);
-		if (reading.from_flights)
-			stats_add(node->stats, STAT_READ_FETCHED_BYTES,
-				  reading.from_flights);
+		count(&reading);
 		file_error_clear(snapshot, number);
 	}
 	if (r >= 0)

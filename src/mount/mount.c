@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "mount/datasets.h"
+#include "mount/early.h"
 #include "mount/internal.h"
 #include "mount/passthrough.h"
 #include "mount/prefetches.h"
@@ -307,11 +308,13 @@ int mount_run(const struct mount_options *options,
 {
 	struct session session = {.fd = -1, .end_fd = -1};
 	struct passthrough passthrough;
+	struct early early = {0};
 	struct opening opening = {
 		.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	struct fs fs = {
 		.options = options,
 		.passthrough = &passthrough,
+		.early = &early,
 		.uid = geteuid(),
 		.gid = getegid(),
 		.start_s = wall_seconds(),

@@ -24,6 +24,7 @@
  */
 enum op_state { OP_RUNNING, OP_PARKED, OP_WOKEN };
 
+struct early;
 struct fs;
 struct passthrough;
 struct prefetches;
@@ -64,6 +65,7 @@ struct fs {
 	struct tree tree;
 	struct session *session;
 	struct passthrough *passthrough;
+	struct early *early;
 	struct prefetches *prefetches;
 	struct view *views;
 	struct refusals refusals;
@@ -138,6 +140,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
 /* Answer with these pieces. */
 int read_reply(fuse_req_t req, const struct read_result *result);
+/* All of these pieces in memory, as long as the result is held and this thread
+ * collects no other. 0 or a negative errno. */
+int read_collect(struct fs *fs, const struct read_result *result,
+		 struct iovec iov[READ_PIECES_MAX]);
 
 /* Every operation that would change something: EROFS. */
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "mount/internal.h"
+#include "mount/early.h"
 #include "mount/op.h"
 #include "mount/passthrough.h"
 #include "mount/views.h"
@@ -352,7 +353,8 @@ static int run_open(struct op *op, struct err *err)
 	/* This inode number's bytes never change, unless they were wrong. */
 	op->file.keep_cache = !is_unsettled;
 	op->file.noflush = 1;
-	return passthrough_open(op->fs->passthrough, op, &target, err);
+	return passthrough_open(op->fs->passthrough, op, &target,
+				is_unsettled ? 0 : attr.size, err);
 }
 
 static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *file)
@@ -380,6 +382,7 @@ static int run_read(struct op *op, struct err *err)
 
 	if (!r && !target.slot)
 		return read_text(op, target.dir);
+	early_missed(op->fs->early, op->ino);
 	for (int tries = 0; !r; tries++) {
 		r = snapshot_read(target.slot->snapshot, target.number,
 				  op->offset, op->size, &op->waiter, &result,

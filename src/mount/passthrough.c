@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #define LOG_MODULE "mount"
 #include "base/log.h"
+#include "mount/early.h"
 #include "mount/opened.h"
 #include "mount/passthrough.h"
 
@@ -78,13 +79,13 @@ void passthrough_init(struct passthrough *passthrough, bool is_wanted)
 {
 	struct err err = {0};
 
-	*passthrough = (struct passthrough){.fd = -1};
+	*passthrough = (struct passthrough){.fd = -1, .is_wanted = is_wanted};
 	pthread_mutex_init(&passthrough->lock, NULL);
 	snprintf(passthrough->why, sizeof(passthrough->why), "%s",
 		 is_wanted ? "this kernel has no passthrough" :
 			     "nopassthrough");
 	/* a limit on the size of files, perhaps */
-	if (is_wanted && opened_new(&passthrough->opened, &err) < 0)
+	if (opened_new(&passthrough->opened, &err) < 0)
 		snprintf(passthrough->why, sizeof(passthrough->why), "%.*s",
 			 (int)sizeof(passthrough->why) - 1, err.text);
 }
@@ -105,7 +106,8 @@ void passthrough_release(struct passthrough *passthrough)
 void passthrough_ask(struct passthrough *passthrough,
 		     struct fuse_conn_info *conn)
 {
-	if (!passthrough->opened || !(conn->capable & FUSE_CAP_PASSTHROUGH))
+	if (!passthrough->opened || !passthrough->is_wanted ||
+	    !(conn->capable & FUSE_CAP_PASSTHROUGH))
 		return;
 	conn->want |= FUSE_CAP_PASSTHROUGH;
 	/* libfuse does not count our own layer, the kernel does */
@@ -138,7 +140,7 @@ void passthrough_complete(struct passthrough *passthrough, const void *request,
 	struct abi_init_out out;
 	struct abi_init_in in;
 
-	if (!passthrough->opened ||
+	if (!passthrough->opened || !passthrough->is_wanted ||
 	    request_len < sizeof(struct abi_in_header) + sizeof(in) ||
 	    body->iov_len != sizeof(out))
 		return;
@@ -264,14 +266,15 @@ static int answer(struct passthrough *passthrough, struct op *op,
 }
 
 int passthrough_open(struct passthrough *passthrough, struct op *op,
-		     const struct target *target, struct err *err)
+		     const struct target *target, uint64_t early_bytes,
+		     struct err *err)
 {
 	struct open_way way = {.mode = OPEN_CACHED}, agreed;
 	struct cache_blob *backing;
 	uint64_t handle;
 	int fd, r;
 
-	if (!atomic_load(&passthrough->is_asked)) {
+	if (!passthrough->opened) {
 		fuse_reply_open(op->req, &op->file);
 		return 0;
 	}
@@ -290,6 +293,8 @@ int passthrough_open(struct passthrough *passthrough, struct op *op,
 		       &handle);
 	if (r != 1)
 		end_way(passthrough, &way);
+	else if (early_bytes && way.mode == OPEN_CACHED)
+		early_give(op, target, early_bytes);
 	return r < 0 ? r : answer(passthrough, op, &agreed, handle);
 }
 

@@ -19,7 +19,8 @@
 
 struct passthrough {
 	int fd;			    /* the session's */
-	struct opened *opened;	    /* NULL: nopassthrough */
+	struct opened *opened;	    /* NULL: not to be had */
+	bool is_wanted;
 	_Atomic bool is_asked;	    /* the kernel was told that we may */
 	_Atomic bool is_on;	    /* and took a file */
 	pthread_mutex_t lock;	    /* guards why */
@@ -42,9 +43,12 @@ void passthrough_complete(struct passthrough *passthrough, const void *request,
 void passthrough_begin(struct passthrough *passthrough, int session_fd,
 		       int probe_fd);
 
-/* The answer to an open that is allowed: 0, DATASET_PARKED, or why not. */
+/* The answer to an open that is allowed: 0, DATASET_PARKED, or why not. The
+ * file's bytes are given before it where they are at most early_bytes
+ * (early.h). */
 int passthrough_open(struct passthrough *passthrough, struct op *op,
-		     const struct target *target, struct err *err);
+		     const struct target *target, uint64_t early_bytes,
+		     struct err *err);
 void passthrough_closed(struct passthrough *passthrough, uint64_t handle);
 
 bool passthrough_has(struct passthrough *passthrough, uint64_t ino);

@@ -96,10 +96,9 @@ static bool goes_on(const struct read_piece *piece)
  * keep their turn: 16 readers at random places 1.8 times as fast with turns
  * given away, one reader from start to end 0.4 times.
  */
-static size_t read_at_once(fuse_req_t req, const struct read_piece *piece,
+static size_t read_at_once(const struct fs *fs, const struct read_piece *piece,
 			   void *data, size_t len)
 {
-	const struct fs *fs = fuse_req_userdata(req);
 	struct iovec iov = {.iov_base = data, .iov_len = len};
 
 	if (goes_on(piece))
@@ -113,6 +112,7 @@ static size_t read_at_once(fuse_req_t req, const struct read_piece *piece,
 
 static int reply_spliced(fuse_req_t req, const struct read_result *result)
 {
+	const struct fs *fs = fuse_req_userdata(req);
 	union {
 		struct fuse_bufvec vec;
 		char room[sizeof(struct fuse_bufvec) +
@@ -127,7 +127,7 @@ static int reply_spliced(fuse_req_t req, const struct read_result *result)
 
 		if (!is_whole(piece))
 			return -EIO;
-		(void)read_at_once(req, piece, &byte, 1);
+		(void)read_at_once(fs, piece, &byte, 1);
 		bufs.vec.buf[i] = (struct fuse_buf){
 			.size = piece->len,
 			.flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK |
@@ -140,9 +140,9 @@ static int reply_spliced(fuse_req_t req, const struct read_result *result)
 	return 0;
 }
 
-static int reply_copied(fuse_req_t req, const struct read_result *result)
+int read_collect(struct fs *fs, const struct read_result *result,
+		 struct iovec iov[READ_PIECES_MAX])
 {
-	struct iovec iov[READ_PIECES_MAX];
 	char *buffer = NULL;
 	size_t used = 0;
 
@@ -157,8 +157,7 @@ static int reply_copied(fuse_req_t req, const struct read_result *result)
 			buffer = copy_buffer_get();
 		if (!buffer || used + piece->len > COPY_BYTES_MAX)
 			return -ENOMEM;
-		size_t got =
-			read_at_once(req, piece, buffer + used, piece->len);
+		size_t got = read_at_once(fs, piece, buffer + used, piece->len);
 		ssize_t n =
 			pread_full(piece->fd, buffer + used + got,
 				   piece->len - got, piece->fd_offset + got);
@@ -167,8 +166,17 @@ static int reply_copied(fuse_req_t req, const struct read_result *result)
 		iov[i].iov_base = buffer + used;
 		used += piece->len;
 	}
-	fuse_reply_iov(req, iov, (int)result->count);
 	return 0;
+}
+
+static int reply_copied(fuse_req_t req, const struct read_result *result)
+{
+	struct iovec iov[READ_PIECES_MAX];
+	int r = read_collect(fuse_req_userdata(req), result, iov);
+
+	if (r == 0)
+		fuse_reply_iov(req, iov, (int)result->count);
+	return r;
 }
 
 int read_reply(fuse_req_t req, const struct read_result *result)

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel locks a page while it asks us for it, and a store waits for that
+ * lock. Nobody else has the file open when we store, so nobody asks; but who
+ * opens it meanwhile may. So few threads store at a time: the others answer
+ * what they wait for.
+ */
+#include <config.h>
+
+#include "mount/early.h"
+#include "mount/session.h"
+
+static _Atomic uint64_t *slot_of(struct early *early, uint64_t ino)
+{
+	uint64_t hash = ino * UINT64_C(0x9E3779B97F4A7C15);
+
+	return &early->given[(hash >> 32) % EARLY_REMEMBERED];
+}
+
+static int store(struct op *op, const struct read_result *result)
+{
+	union {
+		struct fuse_bufvec vec;
+		char room[sizeof(struct fuse_bufvec) +
+			  READ_PIECES_MAX * sizeof(struct fuse_buf)];
+	} bufs;
+	struct iovec iov[READ_PIECES_MAX];
+	int r = read_collect(op->fs, result, iov);
+
+	if (r < 0)
+		return r;
+	bufs.vec = (struct fuse_bufvec){.count = result->count};
+	for (unsigned i = 0; i < result->count; i++)
+		bufs.vec.buf[i] = (struct fuse_buf){
+			.size = iov[i].iov_len,
+			.mem = iov[i].iov_base,
+		};
+	return fuse_lowlevel_notify_store(op->fs->session->fuse, op->ino, 0,
+					  &bufs.vec, 0);
+}
+
+static void give(struct op *op, const struct target *target, uint64_t bytes,
+		 _Atomic uint64_t *slot)
+{
+	struct read_result result;
+
+	if (snapshot_peek(target->slot->snapshot, target->number, bytes,
+			  &op->waiter, &result) < 0)
+		return;
+	if (result.len == bytes && store(op, &result) == 0)
+		atomic_store_explicit(slot, op->ino, memory_order_relaxed);
+	read_result_release(&result);
+}
+
+void early_give(struct op *op, const struct target *target, uint64_t bytes)
+{
+	struct early *early = op->fs->early;
+	_Atomic uint64_t *slot = slot_of(early, op->ino);
+
+	if (bytes > EARLY_BYTES_MAX ||
+	    atomic_load_explicit(slot, memory_order_relaxed) == op->ino)
+		return;
+	if (atomic_fetch_add(&early->under_way, 1) < EARLY_AT_ONCE)
+		give(op, target, bytes, slot);
+	atomic_fetch_sub(&early->under_way, 1);
+}
+
+void early_missed(struct early *early, uint64_t ino)
+{
+	_Atomic uint64_t *slot = slot_of(early, ino);
+
+	if (atomic_load_explicit(slot, memory_order_relaxed) == ino)
+		atomic_store_explicit(slot, 0, memory_order_relaxed);
+}
