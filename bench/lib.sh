@@ -6,6 +6,7 @@
 # LARDER names the program (default: the one in PATH).
 
 set -euo pipefail
+elsewhere= # a directory outside of $work that goes with it
 LARDER=${LARDER:-larder}
 work=$(mktemp -d "${BENCH_DIR:-${TMPDIR:-/tmp}}/larder-bench.XXXXXX")
 nginx_pid=
@@ -19,7 +20,7 @@ bench_cleanup() {
 	[ -z "$nginx_pid" ] || kill "$nginx_pid" 2>/dev/null || true
 	[ -z "${proxy_pid-}" ] || kill "$proxy_pid" 2>/dev/null || true
 	[ -z "${hub_pid-}" ] || kill "$hub_pid" 2> /dev/null || true
-	rm -rf "$work"
+	rm -rf "$work" ${elsewhere:+"$elsewhere"}
 	exit $status
 }
 trap bench_cleanup EXIT
