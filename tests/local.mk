@@ -180,6 +180,7 @@ dist_check_SCRIPTS += \
 	%D%/test-lost-packets-are-bounded.sh \
 	%D%/test-many-processes-fetch-once.sh \
 	%D%/test-memory-is-bounded.sh \
+	%D%/test-min-free-is-kept.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
 	%D%/test-mirrors-come-and-go.sh \
 	%D%/test-mount-helper-takes-every-word.sh \

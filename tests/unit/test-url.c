@@ -190,6 +190,7 @@ static void test_redirects(void **state)
 		{"http://h/a", "http://H/c", "http://H/c", true},
 		{"http://h/a", "http://h:81/c", "http://h:81/c", false},
 		{"http://h/a", "https://h/c", "https://h/c", false},
+		{"http://h:443/a", "https://h/c", "https://h/c", false},
 		{"https://h/a", "https://h:443/c", "https://h:443/c", true},
 		{"http://h/a", "/c#part", "http://h/c", true},
 		{"https://h/a", "http://h/c", NULL, false},
