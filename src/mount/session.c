@@ -36,7 +36,11 @@
 #define JOIN_STEP_NS 20000000
 #define TURNS_MIN 2
 #define OPTIONS_BYTES_MAX 65536u
-#define FUSE_OPCODE_INIT 26u /* uapi: fuse_opcode */
+/* uapi, linux/fuse.h */
+#define FUSE_OPCODE_INIT 26u
+#define FUSE_PARALLEL_DIROPS (1u << 18)
+#define INIT_IN_FLAGS (40u + 12u) /* fuse_in_header, then fuse_init_in */
+#define INIT_OUT_FLAGS 12u
 
 static struct session *session_of(void *userdata)
 {
@@ -73,6 +77,25 @@ static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
 	return n;
 }
 
+/* libfuse before 3.17 takes the wish for FUSE_CAP_PARALLEL_DIROPS and does not
+ * pass it on; then one look-up that waits for a mirror would hold up all
+ * others in its directory. */
+static void allow_parallel_lookups(const struct session *session,
+				   struct iovec *body)
+{
+	uint32_t offered, flags;
+
+	if (session->init_len < INIT_IN_FLAGS + sizeof(offered) ||
+	    body->iov_len < INIT_OUT_FLAGS + sizeof(flags))
+		return;
+	memcpy(&offered, session->init + INIT_IN_FLAGS, sizeof(offered));
+	memcpy(&flags, (uint8_t *)body->iov_base + INIT_OUT_FLAGS,
+	       sizeof(flags));
+	flags |= offered & FUSE_PARALLEL_DIROPS;
+	memcpy((uint8_t *)body->iov_base + INIT_OUT_FLAGS, &flags,
+	       sizeof(flags));
+}
+
 static ssize_t session_writev(int fd, struct iovec *iov, int count,
 			      void *userdata)
 {
@@ -86,9 +109,11 @@ static ssize_t session_writev(int fd, struct iovec *iov, int count,
 	 * length, error, unique. */
 	if (memcmp((uint8_t *)iov[0].iov_base + 8, session->init + 8, 8))
 		return writev(fd, iov, count);
-	if (count == 2)
+	if (count == 2) {
+		allow_parallel_lookups(session, &iov[1]);
 		passthrough_complete(fs->passthrough, session->init,
 				     session->init_len, &iov[1], room);
+	}
 	ssize_t n = writev(fd, iov, count);
 	atomic_store(&session->has_answered, true);
 	return n;
