@@ -151,6 +151,7 @@ dist_check_SCRIPTS += \
 	%D%/test-heads-are-judged.sh \
 	%D%/test-hub-cache-serves-clients.sh \
 	%D%/test-hub-branches-move-when-asked.sh \
+	%D%/test-hub-commits-are-listed-once.sh \
 	%D%/test-hub-faults-are-never-read.sh \
 	%D%/test-hub-files-are-pinned.sh \
 	%D%/test-hub-large-files-are-verified.sh \

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cache/cache.h"
+#include "dataset/flight.h"
 #include "dataset/hub.h"
 #include "dataset/node.h"
 
@@ -59,4 +60,16 @@ bool hub_head_load(const struct dataset *dataset, const char *revision,
 		r = head_parse(text.data, text.len, ret, NULL);
 	buf_release(&text);
 	return r >= 0 && strcmp(ret->dataset, dataset->remote_name) == 0;
+}
+
+struct flight *hub_listing_flight(const struct dataset *dataset,
+				  const char *commit, bool *ret_is_new)
+{
+	_cleanup_free_ char *text = hub_head_key(dataset, commit);
+	struct object_key key = {.kind = OBJECT_LISTING};
+
+	if (!text)
+		return NULL;
+	digest_sha256(text, strlen(text), &key.digest);
+	return flight_get(dataset->node->flights, &key, ret_is_new);
 }

@@ -6,6 +6,8 @@
  *     v none, or the revision is followed
  *   INFO: revision -> commit --the same as now--> done
  *     v
+ *   TURN: somebody lists this commit just now? --then it is there--> CATALOG
+ *     v
  *   TREE: page after page of the listing
  *     v
  *   catalogs into the cache, a head for them
@@ -39,6 +41,8 @@
 #define PAGE_BYTES_MAX (64u << 20)
 /* For the Hub to answer when there is something to fall back on. */
 #define FALLBACK_MS 3000u
+/* For another's listing, whose end is bounded by its own tries. */
+#define TURN_MS 3600000u
 
 struct hub_job {
 	struct task task; /* first */
@@ -57,6 +61,8 @@ struct hub_job {
 	struct hub_repo repo;	    /* under its canonical name, once known */
 	struct hub_info info;	    /* of the commit, once known */
 	struct hub_listing listing; /* begun when info is known */
+	struct waiter turn;	    /* while another job lists the commit */
+	struct flight *listed;	    /* others wait for ours */
 	struct fetch_request request;
 	char *target, *authorization;
 };
@@ -96,6 +102,11 @@ static void job_end(struct hub_job *job, int r, const struct err *err,
 	pthread_mutex_unlock(&dataset->lock);
 	flight_finish(job->flight, r, err, NULL);
 	flight_unref(job->flight);
+	if (job->listed) {
+		flight_finish(job->listed, r, err, NULL);
+		flight_unref(job->listed);
+	}
+	waiter_release(&job->turn);
 	catalog_wait_release(&job->catalog);
 	hub_listing_release(&job->listing);
 	hub_info_release(&job->info);
@@ -361,7 +372,7 @@ static void finish_listing(struct hub_job *job, struct worker *worker)
 	offer(job, &head);
 }
 
-static void list(struct hub_job *job)
+static void begin_listing(struct hub_job *job)
 {
 	struct err err = {0};
 	int r = hub_listing_begin(&job->listing, &job->repo);
@@ -382,6 +393,52 @@ static bool offer_listed(struct hub_job *job)
 	head.serial = next_serial(job);
 	offer(job, &head);
 	return true;
+}
+
+static void run_turn(struct task *task, struct worker *worker)
+{
+	struct hub_job *job = (struct hub_job *)task;
+	struct err err = {0};
+	int r = waiter_begin(&job->turn, &err);
+
+	(void)worker;
+	waiter_release(&job->turn);
+	if (r < 0)
+		job_fail(job, r, &err);
+	else if (!offer_listed(job))
+		begin_listing(job);
+}
+
+static void wake_turn(struct waiter *waiter)
+{
+	job_next((struct hub_job *)((char *)waiter -
+				    offsetof(struct hub_job, turn)),
+		 run_turn);
+}
+
+/* Waits for another job that lists the commit just now. What that one keeps may
+ * have come before the look at it. */
+static void list_in_turn(struct hub_job *job)
+{
+	bool is_new = false;
+	struct flight *flight =
+		hub_listing_flight(job->dataset, job->info.commit, &is_new);
+	struct err err = {0};
+	int r;
+
+	if (!flight || is_new) {
+		job->listed = flight;
+		if (!offer_listed(job))
+			begin_listing(job);
+		return;
+	}
+	waiter_init(&job->turn, wake_turn);
+	job->turn.timeout_ms =
+		job->has_cached && !job->is_refresh ? FALLBACK_MS : TURN_MS;
+	r = waiter_hold(&job->turn, flight);
+	r = waiter_end(job->node, &job->turn, r < 0 ? r : DATASET_PARKED, &err);
+	if (r != DATASET_PARKED)
+		job_fail(job, r, &err);
 }
 
 static void take_info_answer(struct hub_job *job)
@@ -411,7 +468,7 @@ static void take_info_answer(struct hub_job *job)
 		dataset_set_state(job->dataset, DATASET_OK, "");
 		job_end(job, 0, NULL, false);
 	} else if (!offer_listed(job)) {
-		list(job);
+		list_in_turn(job);
 	}
 }
 
@@ -493,7 +550,7 @@ static void catalog_done(struct catalog_wait *wait, int r, struct err *err)
 	/* The cache has lost what the head names. */
 	job->has_cached = job->has_cached && job->info.commit[0];
 	if (job->info.commit[0])
-		list(job);
+		begin_listing(job);
 	else
 		job_next(job, run_ask);
 }

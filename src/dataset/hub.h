@@ -33,6 +33,9 @@ void hub_head_keep(const struct dataset *dataset, const char *revision,
 		   const struct head *head);
 bool hub_head_load(const struct dataset *dataset, const char *revision,
 		   struct head *ret);
+/* Who lists this commit: as flight_get. Its head is in the cache then. */
+struct flight *hub_listing_flight(const struct dataset *dataset,
+				  const char *commit, bool *ret_is_new);
 /* The job that ends the flight of the dataset's head. */
 void hub_open_start(struct dataset *dataset, struct flight *flight);
 /* A catalog that nobody else can give. The caller holds no reference yet. */

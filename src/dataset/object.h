@@ -22,8 +22,9 @@ enum object_kind {
 	OBJECT_BLOB,
 	OBJECT_BLOCKS,	 /* a page of a blob by reference */
 	OBJECT_LOCATION, /* where such a blob is */
-	OBJECT_HEAD,  /* flights only */
-	OBJECT_CHUNK, /* flights only */
+	OBJECT_HEAD,	 /* flights only */
+	OBJECT_LISTING,	 /* flights only: of a commit of the Hub */
+	OBJECT_CHUNK,	 /* flights only */
 };
 
 struct object_key {
