@@ -43,6 +43,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/fault.h \
 	%D%/cache/files.c \
 	%D%/cache/files.h \
+	%D%/cache/index-batch.h \
+	%D%/cache/index-changes.c \
+	%D%/cache/index-check.c \
 	%D%/cache/index-choice.c \
 	%D%/cache/index-look-up.c \
 	%D%/cache/index-private.h \

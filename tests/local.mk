@@ -11,6 +11,7 @@ unit_tests = \
 	%D%/unit/test-cache-damage \
 	%D%/unit/test-cache-evict \
 	%D%/unit/test-cache-index \
+	%D%/unit/test-cache-index-check \
 	%D%/unit/test-cache-large \
 	%D%/unit/test-cache-pins \
 	%D%/unit/test-cache-processes \
@@ -231,6 +232,7 @@ dist_check_SCRIPTS += \
 	%D%/test-real-models-load.sh \
 	%D%/test-s3-errors-say-what-to-do.sh \
 	%D%/test-s3-mirrors-are-read.sh \
+	%D%/test-scribbled-index-is-noticed.sh \
 	%D%/test-servers-without-ranges.sh \
 	%D%/test-session-on-a-descriptor.sh \
 	%D%/test-silent-mirror-is-bounded.sh \

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The quota of the cache's directory is used up although its disk has room:
-# every byte is right and the mount goes on, and when the quota is lifted all of
-# it is kept.
+# every byte is right, the mount goes on, the index is not lost, and when the quota
+# is lifted all of it is kept.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"
 requires fuse root loop python3 getfattr btrfs mkfs.btrfs
@@ -22,6 +22,10 @@ mount_dataset "$T/mirror#data" mnt cache=disk/cache,size=200M,min-free=1M
 compare_trees tree mnt || fail "not right at the quota"
 drop_caches
 compare_trees tree mnt || fail "not right a second time"
+# What was recorded before is known at the quota, and after it.
+for bad in disk/cache/index.bad-*; do
+	[ ! -e "$bad" ] || fail "the index was lost at the quota"
+done
 used=$(du -s --block-size=1M disk/cache | cut -f1)
 [ "$used" -le 24 ] || fail "$used MiB in spite of the quota"
 

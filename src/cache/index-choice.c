@@ -29,6 +29,10 @@
 #define RETRY_MIN_MS 1000u
 #define RETRY_MAX_MS 60000u
 
+/* Some seven million chunks; a larger one is checked before it is written to,
+ * so that no start waits for it. */
+#define CHECK_BYTES_MAX (UINT64_C(1) << 30)
+
 /* Directories below blobs are made with the first file in them. */
 static bool has_blob_files(const struct cache *cache)
 {
@@ -43,8 +47,29 @@ static bool has_blob_files(const struct cache *cache)
 	return false;
 }
 
-static int open_gated(struct cache *cache, const char *path,
-		      struct index **ret, struct err *err)
+/* Before anybody relies on it: what it is replaced by knows that there is data
+ * to be proven. */
+static int open_checked(struct cache *cache, const char *path, int flags,
+			struct index **ret, struct err *err)
+{
+	struct index *index;
+	int r = index_open(path, flags, &index, err);
+
+	if (r == 0 && index_bytes(index) <= CHECK_BYTES_MAX) {
+		if (index_watch_begin(index, cache->gate_fd) == 0)
+			index_watch_end(index, cache->gate_fd);
+		if (index_is_dead(index)) {
+			index_close(index);
+			r = index_open(path, flags, &index, err);
+		}
+	}
+	if (r == 0)
+		*ret = index;
+	return r;
+}
+
+static int open_gated(struct cache *cache, const char *path, struct index **ret,
+		      struct err *err)
 {
 	int flags = has_blob_files(cache) ? INDEX_OPEN_OLD_DATA : 0, r;
 
@@ -56,7 +81,7 @@ static int open_gated(struct cache *cache, const char *path,
 	if (mkdirat(cache->dirfd, LAYOUT_INDEX, 0700) < 0 && errno != EEXIST)
 		r = err_set(err, errno, "cannot make '%s'", path);
 	else
-		r = index_open(path, flags, ret, err);
+		r = open_checked(cache, path, flags, ret, err);
 	gate_leave(cache->gate_fd, GATE_WRITER);
 	return r;
 }
@@ -64,37 +89,27 @@ static int open_gated(struct cache *cache, const char *path,
 static int open_index(struct cache *cache, struct index **ret, struct err *err)
 {
 	_cleanup_free_ char *path = NULL;
-	int r;
 
 	if (asprintf(&path, "%s/" LAYOUT_INDEX, cache->dir) < 0) {
 		path = NULL;
 		return -ENOMEM;
 	}
-	if (cache->is_readonly)
-		return open_gated(cache, path, ret, err);
-	r = gate_enter(cache->gate_fd, GATE_OPENER, GATE_TIMEOUT_MS);
-	if (r == -EAGAIN)
-		return err_set(err, EAGAIN, "a stopped process holds it");
-	if (r < 0)
-		return r;
-	r = open_gated(cache, path, ret, err);
-	gate_leave(cache->gate_fd, GATE_OPENER);
-	return r;
+	return open_gated(cache, path, ret, err);
 }
 
 /* Failure only means that nothing is recorded. */
 void cache_index_open(struct cache *cache)
 {
 	struct index *index;
-	struct err err = { "" };
+	struct err err = {""};
 	uint64_t used;
 	int r = open_index(cache, &index, &err);
 
 	if (r < 0) {
 		log_limited(60000, log_warning("going on without the index of "
 					       "what is cached: dir=%s "
-					       "reason=%s", cache->dir,
-					       err_text(&err, r)));
+					       "reason=%s",
+					       cache->dir, err_text(&err, r)));
 		return;
 	}
 	if (index_used(index, &used) == 0)
@@ -127,9 +142,9 @@ void cache_index_renew(struct cache *cache)
 		return;
 	if (now < cache->index_retry_ms)
 		return;
-	cache->index_pause_ms =
-		cache->index_pause_ms == 0 || !old ? RETRY_MIN_MS :
-						     cache->index_pause_ms * 2;
+	cache->index_pause_ms = cache->index_pause_ms == 0 || !old ?
+					RETRY_MIN_MS :
+					cache->index_pause_ms * 2;
 	if (cache->index_pause_ms > RETRY_MAX_MS)
 		cache->index_pause_ms = RETRY_MAX_MS;
 	cache->index_retry_ms = now + cache->index_pause_ms;
@@ -144,7 +159,7 @@ void cache_index_renew(struct cache *cache)
 		return;
 	}
 	blob_table_each(&cache->blobs, give_up_unnamed, NULL);
-	log_warning("recording in a new index: dir=%s", cache->dir);
+	log_warning("recording again: dir=%s", cache->dir);
 }
 
 void cache_index_close(struct cache *cache)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Noticing that somebody else has written to the index. LMDB trusts its pages:
- * what a look-up makes of damaged ones is an error or a row that proves wrong,
- * but a write transaction would copy by their numbers, into memory of ours. So
- * the size and the time of the file are kept after each commit, for all
- * processes, and a file that looks different before the next one is given
- * up. Only while some process has the cache open: what a power cut or a
- * restored backup makes of the two files means nothing.
+ * Noticing that somebody else has written to the index. The size and the time
+ * of the file are kept after each commit, for all processes, and a file that
+ * looks different before the next one, or when it is opened, is given up. Where
+ * nothing is known of it, because nobody had the cache open, or who did was
+ * killed, all of it is checked.
  */
 #include <config.h>
 
@@ -30,7 +28,7 @@ struct look {
 	uint64_t state, inode, size, mtime_ns;
 };
 
-static void store(int gate_fd, const struct look *look)
+static int store(int gate_fd, const struct look *look)
 {
 	uint8_t bytes[WATCH_BYTES];
 
@@ -38,12 +36,12 @@ static void store(int gate_fd, const struct look *look)
 	store_le64(bytes + 8, look->inode);
 	store_le64(bytes + 16, look->size);
 	store_le64(bytes + 24, look->mtime_ns);
-	(void)pwrite_full(gate_fd, bytes, sizeof(bytes), WATCH_OFFSET);
+	return pwrite_full(gate_fd, bytes, sizeof(bytes), WATCH_OFFSET);
 }
 
 static struct look load(int gate_fd)
 {
-	uint8_t bytes[WATCH_BYTES] = { 0 };
+	uint8_t bytes[WATCH_BYTES] = {0};
 
 	(void)pread_full(gate_fd, bytes, sizeof(bytes), WATCH_OFFSET);
 	return (struct look){
@@ -56,7 +54,7 @@ static struct look load(int gate_fd)
 
 static struct look look_at(struct index *index)
 {
-	struct look look = { 0 };
+	struct look look = {0};
 	struct stat st;
 	int fd;
 
@@ -70,15 +68,14 @@ static struct look look_at(struct index *index)
 	return look;
 }
 
-void index_watch_reset(int gate_fd)
+int index_watch_reset(int gate_fd)
 {
 	static const struct look unknown;
 
-	if (gate_fd >= 0)
-		store(gate_fd, &unknown);
+	return gate_fd < 0 ? 0 : store(gate_fd, &unknown);
 }
 
-bool index_watch_begin(struct index *index, int gate_fd)
+int index_watch_begin(struct index *index, int gate_fd)
 {
 	struct look then = load(gate_fd), now = look_at(index);
 
@@ -87,17 +84,22 @@ bool index_watch_begin(struct index *index, int gate_fd)
 	    (then.size != now.size || then.mtime_ns != now.mtime_ns)) {
 		log_warning("index was written by somebody else: dir=%s",
 			    index->path);
-		(void)index_error(index, MDB_CORRUPTED);
-		return false;
+		return index_error(index, MDB_CORRUPTED);
 	}
-	/* Whoever is killed before the end leaves this. */
-	index_watch_reset(gate_fd);
-	return true;
+	if (then.state != STATE_KNOWN || then.inode != now.inode) {
+		int rc = index_check(index);
+
+		if (rc)
+			return index_error(index, rc);
+	}
+	/* Whoever is killed before the end leaves this. On a full disk, who
+	 * cannot leave it must not write: it would look like somebody else. */
+	return index_watch_reset(gate_fd);
 }
 
 void index_watch_end(struct index *index, int gate_fd)
 {
 	struct look now = look_at(index);
 
-	store(gate_fd, &now);
+	(void)store(gate_fd, &now);
 }

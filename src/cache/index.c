@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The index in LMDB: opening, closing, dead or alive. LMDB's own locks wait
- * without bound and would let one stopped process stop all, so they are only
- * taken where our own gate, which is tried for a bounded time, is held:
- * opening and clearing readers (reader mutex) and write transactions (writer
- * mutex). Look-ups renew read transactions made at open, which takes no lock.
- * Only one environment per directory may exist in a process, hence the list
- * of open ones, the only global here. Look-ups: index-look-up.c; write
- * transactions: index-write.c.
+ * without bound and lie in a mapped file that every look-up writes to: one
+ * stopped process would stop all, one stray byte in it hang one for ever, and a
+ * disk at its quota fail underneath. So they are not used. Writers exclude each
+ * other by a gate that is tried for a bounded time, and readers look whether
+ * they were overtaken. Only one environment per directory may exist in a
+ * process, hence the list of open ones. Look-ups:
+ * index-look-up.c; write transactions: index-write.c; damage: index-check.c.
  */
 #include <config.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,11 +38,11 @@ static const size_t map_sizes[] = {
 	(size_t)(UINT64_C(64) << 30), (size_t)1 << 30, (size_t)256 << 20,
 };
 
-/* Four per process: slots for 1,000 processes. */
-#define READER_SLOTS 4096
-
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct index *open_indexes; /* guarded by open_lock */
+
+/* Several may be lost in one second. */
+static _Atomic unsigned int aside_count;
 
 /* Out of the way of the next to open it; who has it open is not disturbed. */
 static int move_aside(struct index *index, int rc)
@@ -54,8 +55,9 @@ static int move_aside(struct index *index, int rc)
 			     st.st_ino != index->inode ||
 			     st.st_dev != index->device))
 		return 0;
-	if (asprintf(&aside, "%s.bad-%" PRId64 "-%ld", index->path,
-		     wall_seconds(), (long)getpid()) < 0)
+	if (asprintf(&aside, "%s.bad-%" PRId64 "-%ld-%u", index->path,
+		     wall_seconds(), (long)getpid(),
+		     atomic_fetch_add(&aside_count, 1)) < 0)
 		return -ENOMEM;
 	if (rename(index->path, aside) < 0)
 		return -errno;
@@ -81,12 +83,21 @@ int index_error(struct index *index, int rc)
 		return -ENOMEM;
 	case EIO:
 		return -EIO;
+	case EAGAIN: /* somebody else is writing */
+		return -EAGAIN;
 	default:
 		break;
 	}
 	/* Damaged pages, a panic of the library, a fault in the mapping. */
 	if (atomic_exchange(&index->is_dead, true))
 		return -EIO;
+	/* A commit that the disk refused half-way: the file is as good as after
+	 * a power cut. */
+	if (rc == MDB_PANIC) {
+		log_warning("disk refused a commit, opening the index again: "
+			    "dir=%s", index->path);
+		return -EIO;
+	}
 	log_warning("index lost, going on without recording: dir=%s reason=%s",
 		    index->path, rc == -EFAULT ? "it failed underneath" :
 						 mdb_strerror(rc));
@@ -103,6 +114,15 @@ bool index_is_dead(const struct index *index)
 int64_t index_old_data_s(const struct index *index)
 {
 	return index->old_data_s;
+}
+
+uint64_t index_bytes(const struct index *index)
+{
+	struct stat st;
+	int fd;
+
+	return mdb_env_get_fd(index->env, &fd) == 0 && fstat(fd, &st) == 0 ?
+		       (uint64_t)st.st_size : 0;
 }
 
 bool index_is_current(struct index *index)
@@ -143,7 +163,7 @@ static void index_assert(MDB_env *env, const char *message)
 /* Files of blobs that were there before the index are candidates. */
 static int note_old_data(struct index *index, MDB_txn *txn)
 {
-	MDB_val key = { sizeof("older") - 1, (void *)"older" }, value;
+	MDB_val key = index_meta_key("older"), value;
 	uint8_t since[8];
 
 	if (!index->has_old_data)
@@ -151,23 +171,48 @@ static int note_old_data(struct index *index, MDB_txn *txn)
 	index->old_data_s = wall_seconds();
 	store_le64(since, (uint64_t)index->old_data_s);
 	value = (MDB_val){ sizeof(since), since };
-	return mdb_put(txn, index->meta, &key, &value, 0);
+	return index_row_put(txn, index->meta, &key, &value);
 }
 
 static void find_old_data(struct index *index, MDB_txn *txn)
 {
-	MDB_val key = { sizeof("older") - 1, (void *)"older" }, value;
+	MDB_val key = index_meta_key("older"), value;
 
-	if (mdb_get(txn, index->meta, &key, &value) == 0 && value.mv_size == 8)
+	if (index_row_get(txn, index->meta, &key, &value) == 0 &&
+	    value.mv_size == 8)
 		index->old_data_s = (int64_t)load_le64(value.mv_data);
+}
+
+static int make_meta(struct index *index, MDB_txn *txn)
+{
+	MDB_val key = index_meta_key("format"), value;
+	uint8_t format[4];
+	int rc;
+
+	store_le32(format, INDEX_FORMAT);
+	value = (MDB_val){ sizeof(format), format };
+	rc = index_row_put(txn, index->meta, &key, &value);
+	return rc ? rc : note_old_data(index, txn);
+}
+
+static int check_format(struct index *index, MDB_txn *txn)
+{
+	MDB_val key = index_meta_key("format"), value;
+	int rc = mdb_get(txn, index->meta, &key, &value);
+
+	if (rc)
+		return rc;
+	/* Older ones have it without a checksum. */
+	if (value.mv_size != 4 + ROW_CHECK_BYTES ||
+	    load_le32(value.mv_data) != INDEX_FORMAT)
+		return MDB_VERSION_MISMATCH;
+	find_old_data(index, txn);
+	return 0;
 }
 
 static int open_tables(struct index *index, bool may_create)
 {
 	unsigned int flags = may_create ? MDB_CREATE : 0;
-	MDB_val key = { sizeof("format") - 1, (void *)"format" };
-	MDB_val value;
-	uint8_t format[4];
 	MDB_txn *txn;
 	int rc;
 
@@ -184,19 +229,12 @@ static int open_tables(struct index *index, bool may_create)
 	if (!rc)
 		rc = mdb_dbi_open(txn, "chunks", flags, &index->chunks);
 	if (!rc)
-		rc = mdb_get(txn, index->meta, &key, &value);
-	if (!rc && (value.mv_size != 4 ||
-		    load_le32(value.mv_data) != INDEX_FORMAT))
-		rc = MDB_VERSION_MISMATCH;
-	if (rc == MDB_NOTFOUND && may_create) {
-		store_le32(format, INDEX_FORMAT);
-		value = (MDB_val){ sizeof(format), format };
-		rc = mdb_put(txn, index->meta, &key, &value, 0);
-		if (!rc)
-			rc = note_old_data(index, txn);
-	} else if (!rc) {
-		find_old_data(index, txn);
-	}
+		rc = check_format(index, txn);
+	if (rc == MDB_NOTFOUND && may_create)
+		rc = make_meta(index, txn);
+	/* A writer that we do not exclude: try again some other time. */
+	if (!may_create && index_is_overtaken(index, txn))
+		rc = EBUSY;
 	crash_point("open-tables");
 	if (!rc)
 		return mdb_txn_commit(txn);
@@ -211,6 +249,9 @@ static int open_readers(struct index *index)
 		int rc = mdb_txn_begin(index->env, NULL, MDB_RDONLY,
 				       &reader->txn);
 
+		if (!rc)
+			rc = mdb_cursor_open(reader->txn, index->blobs,
+					     &reader->scan);
 		if (rc)
 			return rc;
 		mdb_txn_reset(reader->txn);
@@ -218,12 +259,30 @@ static int open_readers(struct index *index)
 	return 0;
 }
 
+static int check_header(struct index *index)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+
+	if (asprintf(&path, "%s/data.mdb", index->path) < 0) {
+		path = NULL;
+		return ENOMEM;
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : errno;
+	return index_check_header(fd);
+}
+
 static int open_environment(void *arg)
 {
 	struct index *index = arg;
-	unsigned int flags = MDB_NOTLS | MDB_NOMETASYNC | MDB_NORDAHEAD;
-	int rc = ENOMEM, dead;
+	unsigned int flags = MDB_NOLOCK | MDB_NOTLS | MDB_NOMETASYNC |
+			     MDB_NORDAHEAD;
+	int rc = check_header(index);
 
+	if (rc)
+		return rc;
 	if (index->is_readonly)
 		flags |= MDB_RDONLY;
 	for (size_t i = 0; i < sizeof(map_sizes) / sizeof(*map_sizes); i++) {
@@ -231,7 +290,6 @@ static int open_environment(void *arg)
 		if (rc)
 			return rc;
 		mdb_env_set_maxdbs(index->env, 8);
-		mdb_env_set_maxreaders(index->env, READER_SLOTS);
 		mdb_env_set_assert(index->env, index_assert);
 		mdb_env_set_mapsize(index->env, map_sizes[i]);
 		rc = mdb_env_open(index->env, index->path, flags, 0600);
@@ -243,7 +301,6 @@ static int open_environment(void *arg)
 	if (rc)
 		return rc;
 	crash_point("open-environment");
-	mdb_reader_check(index->env, &dead);
 	rc = open_tables(index, false);
 	if (rc == MDB_NOTFOUND && !index->must_exist)
 		rc = open_tables(index, true);
@@ -254,9 +311,10 @@ static int close_guarded(void *arg)
 {
 	struct index *index = arg;
 
-	for (int i = 0; i < INDEX_READERS; i++)
-		if (index->readers[i].txn)
-			mdb_txn_abort(index->readers[i].txn);
+	for (int i = 0; i < INDEX_READERS; i++) {
+		mdb_cursor_close(index->readers[i].scan);
+		mdb_txn_abort(index->readers[i].txn);
+	}
 	mdb_env_close(index->env);
 	return 0;
 }
@@ -297,7 +355,6 @@ static bool means_damaged(int rc)
 	case MDB_INCOMPATIBLE:
 	case MDB_INVALID:
 	case MDB_PAGE_NOTFOUND:
-	case MDB_PANIC:
 	case MDB_VERSION_MISMATCH:
 		return true;
 	default:
@@ -412,26 +469,4 @@ void index_close(struct index *index)
 		at = &(*at)->next;
 	*at = index->next;
 	index_free(index);
-}
-
-static int clear_readers_guarded(void *arg)
-{
-	struct index *index = arg;
-	int dead = 0;
-	int rc = mdb_reader_check(index->env, &dead);
-
-	if (rc == 0 && dead > 0)
-		log_debug("cleared readers that died: count=%d", dead);
-	return rc;
-}
-
-void index_clear_readers(struct index *index)
-{
-	int rc;
-
-	if (index_is_dead(index))
-		return;
-	rc = fault_guard(clear_readers_guarded, index);
-	if (rc)
-		index_error(index, rc);
 }

@@ -27,9 +27,10 @@ enum index_open_flags {
 };
 
 /*
- * Opens or makes it. The caller holds the opener's gate (recorder.h), and the
- * writer's unless INDEX_OPEN_EXISTING. A damaged index is moved to
- * index.bad-TIME and a new one made. path is absolute.
+ * Opens or makes it. The caller holds the writer's gate (recorder.h), unless
+ * INDEX_OPEN_EXISTING. A damaged index is moved to index.bad-TIME and a new one
+ * made, if that can be seen without reading all of it (index_watch_begin does).
+ * path is absolute.
  */
 int index_open(const char *path, enum index_open_flags flags,
 	       struct index **ret, struct err *err);
@@ -38,6 +39,7 @@ bool index_is_dead(const struct index *index);
 /* False, and dead: what its path leads to is not this one any more, somebody
  * has moved or removed it. Costs two look-ups of names. */
 bool index_is_current(struct index *index);
+uint64_t index_bytes(const struct index *index); /* of its file; 0 on errors */
 /* Since when it is there, in seconds since 1970, if blob files were there
  * before it; 0: there were none. */
 int64_t index_old_data_s(const struct index *index);
@@ -112,15 +114,12 @@ struct index_op {
 #define INDEX_OPS_MAX 4096
 
 /*
- * One write transaction. The caller holds the writer's gate; otherwise a
- * stopped process could make this wait for ever. *ret_used is the new total.
- * 0, -ENOSPC (map or disk full; nothing changed), or another negative errno.
- * After -EFAULT the gate must be kept: LMDB's lock may still be held.
+ * One write transaction. The caller holds the writer's gate: two at the same
+ * time would destroy the index, so -EAGAIN if another process that does not
+ * have the same gate is in one. *ret_used is the new total. 0, -ENOSPC (map or
+ * disk full; nothing changed), or another negative errno.
  */
 int index_write(struct index *index, struct index_op *ops, size_t count,
 		uint64_t *ret_used);
-
-/* Clears slots of readers that died. The caller holds the opener's gate. */
-void index_clear_readers(struct index *index);
 
 #endif

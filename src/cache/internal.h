@@ -60,10 +60,11 @@ void cache_index_open(struct cache *cache);
 void cache_index_renew(struct cache *cache);
 void cache_index_close(struct cache *cache);
 
-/* index-watch.c, with the writer's gate but for the first. begin: false, and the
- * index is dead, if somebody has written to it since the last end. */
-void index_watch_reset(int gate_fd);
-bool index_watch_begin(struct index *index, int gate_fd);
+/* index-watch.c, with the writer's gate but for the first. begin: not 0 if nothing
+ * may be written; then the index is dead if somebody has written to it since
+ * the last end, or is damaged. */
+int index_watch_reset(int gate_fd);
+int index_watch_begin(struct index *index, int gate_fd);
 void index_watch_end(struct index *index, int gate_fd);
 
 /* Conditions that time out by CLOCK_MONOTONIC, as now_ms() counts. */

@@ -30,7 +30,7 @@
 #include "cache/measure.h"
 
 #define TICK_MS 1000u
-#define SLOW_TICKS 60u  /* last uses, idle blobs, dead readers */
+#define SLOW_TICKS 60u  /* last uses, idle blobs */
 #define SWEEP_TICKS 10u /* 256 directories in 43 minutes */
 #define IDLE_S 60
 #define HURRY_MS 200u /* of each second */
@@ -187,12 +187,6 @@ static void slow_tick(struct cache *cache)
 	blob_table_trim(&cache->blobs, atomic_load(&cache->now_s) - IDLE_S);
 	if (cache->is_readonly || !cache_has_index(cache))
 		return;
-	if (gate_enter(cache->gate_fd, GATE_OPENER, 0) == 0) {
-		/* Not of one that was given up: locks of its may be held. */
-		if (index_is_current(cache->index))
-			index_clear_readers(cache->index);
-		gate_leave(cache->gate_fd, GATE_OPENER);
-	}
 	if (space_free_bytes(&cache->space) > cache->space.limits.min_free_bytes)
 		layout_ballast_make(cache->dirfd);
 }
@@ -309,7 +303,7 @@ void keeper_init(struct keeper *keeper, struct cache *cache)
 	if (!gate_is_first(cache->gate_fd))
 		return;
 	keeper->hurried = 256;
-	index_watch_reset(cache->gate_fd);
+	(void)index_watch_reset(cache->gate_fd);
 }
 
 void keeper_release(struct keeper *keeper)

@@ -11,7 +11,7 @@ struct cache;
 
 /*
  * The one thread of a process that tidies up: the clock for last use, last
- * uses to the index, idle blobs, readers that died, eviction, leftovers.
+ * uses to the index, idle blobs, eviction, leftovers.
  */
 struct keeper {
 	struct cache *cache;

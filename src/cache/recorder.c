@@ -206,25 +206,35 @@ static void keep_right_units(struct recorder *recorder,
 	}
 }
 
+static int write_watched(struct recorder *recorder, size_t count,
+			 uint64_t *ret_used)
+{
+	struct cache *cache = recorder->cache;
+	struct index *index = cache->index;
+	int r = index_watch_begin(index, cache->gate_fd);
+
+	if (r < 0)
+		return r == -EDQUOT ? -ENOSPC : r;
+	r = index_write(index, recorder->ops, count, ret_used);
+	if (r != -EFAULT)
+		index_watch_end(index, cache->gate_fd);
+	return r;
+}
+
 static int write_index(struct recorder *recorder, size_t count,
 		       uint64_t *ret_used)
 {
 	struct cache *cache = recorder->cache;
-	struct index *index = cache->index;
 	int r;
 
-	/* Nobody replaces it while the gate is held: what is current now has
-	 * no lock that somebody has left behind. */
-	if (!index_is_current(index) ||
-	    !index_watch_begin(index, cache->gate_fd))
+	/* Nobody replaces it while the gate is held. */
+	if (!index_is_current(cache->index))
 		return -EIO;
-	r = index_write(index, recorder->ops, count, ret_used);
+	r = write_watched(recorder, count, ret_used);
 	if (r == -ENOSPC && layout_ballast_drop(cache->dirfd)) {
 		log_warning("disk full, gave the ballast to the index");
-		r = index_write(index, recorder->ops, count, ret_used);
+		r = write_watched(recorder, count, ret_used);
 	}
-	if (r != -EFAULT)
-		index_watch_end(index, cache->gate_fd);
 	if (r < 0)
 		log_limited(60000, log_warning("cannot record: count=%zu "
 					       "reason=%s", count,
@@ -253,8 +263,7 @@ static void records_commit(struct recorder *recorder, struct record *records,
 			keep_right_units(recorder, records, count);
 			r = write_index(recorder, count, &used);
 			crash_point("commit-written");
-			if (r != -EFAULT)
-				gate_leave(cache->gate_fd, GATE_WRITER);
+			gate_leave(cache->gate_fd, GATE_WRITER);
 		}
 	}
 	if (r == 0)

@@ -14,10 +14,10 @@ struct cache;
 struct cache_blob;
 
 /*
- * Gates: bytes of locks/gate. Whoever is to wait for a lock of LMDB holds the
- * right one first, and they are only ever tried for GATE_TIMEOUT_MS.
+ * Gates: bytes of locks/gate, only ever tried for GATE_TIMEOUT_MS. One process
+ * at a time writes the index, and makes it.
  */
-enum gate { GATE_WRITER, GATE_OPENER, GATE_EVICTOR };
+enum gate { GATE_WRITER = 0, GATE_EVICTOR = 2 };
 #define GATE_TIMEOUT_MS 2000
 int gate_enter(int fd, enum gate gate, uint32_t timeout_ms);
 void gate_leave(int fd, enum gate gate);

@@ -13,6 +13,23 @@
 #include "cache/rows.h"
 #include "format/limits.h"
 
+uint64_t row_check(const void *key, size_t key_len, const void *row,
+		   size_t len)
+{
+	return checksum_xxh3(key, key_len) * 3 ^ checksum_xxh3(row, len);
+}
+
+int64_t row_length(const void *key, size_t key_len, const void *row, size_t len)
+{
+	size_t length = len - ROW_CHECK_BYTES;
+
+	if (len < ROW_CHECK_BYTES ||
+	    load_le64((const uint8_t *)row + length) !=
+		    row_check(key, key_len, row, length))
+		return -EBADMSG;
+	return (int64_t)length;
+}
+
 void row_key(const struct digest *id, uint8_t ret_key[ROW_KEY_BYTES])
 {
 	ret_key[0] = id->type;

@@ -13,8 +13,10 @@
  * is accepted only if its size and its numbers agree with each other.
  */
 #define ROW_KEY_BYTES (1 + DIGEST_BYTES)
+/* Behind every row of every table: whether it is what was written. */
+#define ROW_CHECK_BYTES 8u
 #define ROW_UNITS_KEY_BYTES (ROW_KEY_BYTES + 4)
-#define ROW_BLOB_BYTES 128
+#define ROW_BLOB_BYTES 120
 
 /* Units per row: a record rewrites 1.3 KiB, three rows fill a page. */
 #define ROW_UNITS 64u
@@ -72,6 +74,14 @@ struct chunk_row {
 	uint64_t unit, offset;
 	uint32_t length;
 };
+
+/* Of the key as well: a row that lies in another's place is none. */
+uint64_t row_check(const void *key, size_t key_len, const void *row,
+		   size_t len);
+/* Of a row of len bytes with its checksum behind it: the row's length, or
+ * -EBADMSG. */
+int64_t row_length(const void *key, size_t key_len, const void *row,
+		   size_t len);
 
 void row_key(const struct digest *id, uint8_t ret_key[ROW_KEY_BYTES]);
 bool row_key_parse(const void *key, size_t len, struct digest *ret_id);

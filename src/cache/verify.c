@@ -232,6 +232,17 @@ static uint64_t count_bytes(struct verify *verify)
 	return bytes;
 }
 
+/* It is checked before anything is written to it. */
+static bool is_index_sound(struct cache *cache)
+{
+	struct record nothing = { .op = { .kind = INDEX_NOTHING } };
+
+	if (!cache->is_readonly &&
+	    recorder_add(&cache->recorder, &nothing) == 0)
+		recorder_flush(&cache->recorder, FLUSH_MS);
+	return cache_has_index(cache);
+}
+
 int cache_verify(struct cache *cache,
 		 const struct cache_verify_options *options,
 		 struct cache_verify_result *ret, struct err *err)
@@ -245,6 +256,12 @@ int cache_verify(struct cache *cache,
 	if (!cache_has_index(cache))
 		return err_set(err, EIO, "cannot verify '%s': there is no "
 			       "index of what it holds", cache->dir);
+	if (!is_index_sound(cache))
+		return err_set(err, EIO, "cannot verify '%s': its index was "
+			       "damaged and has been moved aside; what lies "
+			       "in the cache is compared with its digests when "
+			       "it is read, and can be verified then",
+			       cache->dir);
 	if (options->is_repair && cache->is_readonly)
 		return err_set(err, EROFS, "cannot repair '%s': it cannot be "
 			       "written", cache->dir);

@@ -94,42 +94,71 @@ static void test_stopped_evictor_is_overtaken(void **state)
 	env_remove(dir);
 }
 
-static void test_stopped_opener_costs_the_index(void **state)
+static bool is_present(struct cache *cache, unsigned int number)
+{
+	struct cache_blob *blob = env_blob(cache, number, UNITS);
+	bool is_here = env_check(blob, number, 0) == 1;
+
+	cache_blob_close(blob);
+	return is_here;
+}
+
+static void test_stopped_writer_costs_the_record(void **state)
 {
 	uint64_t until_ms = now_ms() + FOREVER_MS;
-	struct cache_usage usage = {0};
 	struct cache *cache, *other;
 	char *dir = env_directory();
-	_Atomic int recorded = 0;
-	struct cache_blob *blob;
 	pid_t stopped;
 
 	(void)state;
-	/* One that has it open goes on, a new one serves without. */
 	cache = env_open(dir);
-	stopped = stop_with_gate(dir, GATE_OPENER);
 	put_blob(cache, 1);
+	/* One that has it open goes on, a new one reads what is recorded. */
+	stopped = stop_with_gate(dir, GATE_WRITER);
+	put_blob(cache, 2);
 	other = env_open(dir);
+	assert_true(is_present(other, 1));
+	assert_true(is_present(cache, 2));
+	assert_false(is_present(other, 2));
+	put_blob(other, 3);
+	assert_true(is_present(other, 3));
 	assert_true(now_ms() < until_ms);
-	cache_usage(other, &usage);
-	assert_false(usage.records);
-	blob = env_blob(other, 2, UNITS);
-	assert_int_equal(env_put(blob, 2, 0, &recorded), 0);
-	env_wait(&recorded, 1);
-	assert_int_equal(env_check(blob, 2, 0), 1);
-	cache_blob_close(blob);
+	/* Both record what they have when the stopped one is gone. */
+	end(stopped);
+	while (!(is_present(other, 2) && is_present(cache, 3)) &&
+	       now_ms() < until_ms)
+		usleep(20000);
+	assert_true(is_present(other, 2));
+	assert_true(is_present(cache, 3));
+	cache_close(other);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+/* Without an index there is nothing to read it from. */
+static void test_stopped_writer_keeps_a_new_cache(void **state)
+{
+	uint64_t until_ms = now_ms() + FOREVER_MS;
+	struct cache_usage usage = {0};
+	char *dir = env_directory(), path[512];
+	struct cache *cache = env_open(dir);
+	pid_t stopped;
+
+	(void)state;
+	cache_close(cache);
+	snprintf(path, sizeof(path), "%s/index", dir);
+	assert_int_equal(remove_tree(AT_FDCWD, path), 0);
+	stopped = stop_with_gate(dir, GATE_WRITER);
+	cache = env_open(dir);
+	put_blob(cache, 1);
 	cache_usage(cache, &usage);
-	assert_true(usage.records);
-	/* and has it when the stopped one is gone */
+	assert_false(usage.records);
+	assert_true(now_ms() < until_ms);
 	end(stopped);
 	for (usage.records = false; !usage.records && now_ms() < until_ms;
 	     usleep(20000))
-		cache_usage(other, &usage);
+		cache_usage(cache, &usage);
 	assert_true(usage.records);
-	blob = env_blob(other, 1, UNITS);
-	assert_int_equal(env_check(blob, 1, 0), 1);
-	cache_blob_close(blob);
-	cache_close(other);
 	cache_close(cache);
 	env_remove(dir);
 }
@@ -173,7 +202,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stopped_evictor_is_overtaken),
-		cmocka_unit_test(test_stopped_opener_costs_the_index),
+		cmocka_unit_test(test_stopped_writer_costs_the_record),
+		cmocka_unit_test(test_stopped_writer_keeps_a_new_cache),
 		cmocka_unit_test(test_stopped_sealer_keeps_nobody),
 	};
 

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "cache/blobs.h"
 #include "cache/evict.h"
 #include "cache/layout.h"
@@ -161,7 +162,7 @@ static void test_blob_rows(void **state)
 	assert_int_equal(again.last_use, row.last_use);
 	blob_row_encode(&again, bytes_again);
 	assert_memory_equal(bytes, bytes_again, sizeof(bytes));
-	memset(bytes_again + 64, 0, 64); /* as written before there were any */
+	memset(bytes_again + 64, 0, 8); /* none */
 	assert_int_equal(blob_row_decode(bytes_again, sizeof(bytes), &again), 0);
 	assert_false(again.has_mark);
 	assert_int_equal(blob_row_decode(bytes, sizeof(bytes) - 1, &again),
@@ -205,6 +206,34 @@ static void test_units_rows(void **state)
 	assert_int_equal(units_row_count(UINT64_MAX, UINT64_MAX), 0);
 }
 
+static void test_row_checks(void **state)
+{
+	uint8_t row[100 + ROW_CHECK_BYTES];
+	const uint8_t key[] = {1, 2, 3}, other[] = {1, 2, 4};
+
+	(void)state;
+	memset(row, 7, sizeof(row));
+	store_le64(row + 100, row_check(key, sizeof(key), row, 100));
+	assert_int_equal(row_length(key, sizeof(key), row, sizeof(row)), 100);
+	assert_int_equal(row_length(other, sizeof(other), row, sizeof(row)),
+			 -EBADMSG);
+	assert_int_equal(row_length(key, sizeof(key), row, sizeof(row) - 1),
+			 -EBADMSG);
+	assert_int_equal(row_length(key, sizeof(key), row, 7), -EBADMSG);
+	for (size_t i = 0; i < sizeof(row) * 8; i++) {
+		row[i / 8] ^= (uint8_t)(1u << (i % 8));
+		assert_int_equal(row_length(key, sizeof(key), row,
+					    sizeof(row)), -EBADMSG);
+		row[i / 8] ^= (uint8_t)(1u << (i % 8));
+	}
+	/* Of nothing, and zeros are not its checksum. */
+	memset(row, 0, sizeof(row));
+	assert_int_equal(row_length(key, sizeof(key), row, sizeof(row)),
+			 -EBADMSG);
+	store_le64(row, row_check(key, sizeof(key), row, 0));
+	assert_int_equal(row_length(key, sizeof(key), row, 8), 0);
+}
+
 static void test_blob_names(void **state)
 {
 	char path[BLOB_PATH_MAX], hex[DIGEST_HEX_MAX], want[DIGEST_HEX_MAX];
@@ -244,6 +273,7 @@ int main(void)
 		cmocka_unit_test(test_evict_choose),
 		cmocka_unit_test(test_blob_rows),
 		cmocka_unit_test(test_units_rows),
+		cmocka_unit_test(test_row_checks),
 		cmocka_unit_test(test_blob_names),
 	};
 
