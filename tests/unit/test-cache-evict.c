@@ -166,35 +166,75 @@ static void test_open_blobs_make_puts_fail(void **state)
 }
 
 /* What is stored while a stopped process keeps the index from being written
- * counts all the same; when it goes on, so does storing. */
+ * counts all the same, whoever of four has stored it; when it goes on, so does
+ * storing. */
 static void test_limit_holds_without_recording(void **state)
 {
 	char *dir = env_directory();
-	struct cache *cache = env_open_limited(dir, LIMIT);
+	struct cache *caches[4];
 	unsigned int stored = 0, number;
 	struct cache_usage usage;
 	int fd;
 
 	(void)state;
-	fd = openat(cache->dirfd, LAYOUT_GATE, O_RDWR | O_CLOEXEC);
+	for (int i = 0; i < 4; i++)
+		caches[i] = env_open_limited(dir, LIMIT);
+	fd = openat(caches[0]->dirfd, LAYOUT_GATE, O_RDWR | O_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(gate_enter(fd, GATE_WRITER, 10000), 0);
-	put_blob(cache, 0); /* called back when the gate is given up */
-	cache_usage(cache, &usage);
-	assert_false(usage.records);
-	for (number = 1; number < 64; number++)
-		put_blob(cache, number);
+	for (number = 0; number < 4; number++) {
+		/* called back when the gate is given up */
+		put_blob(caches[number], number);
+		cache_usage(caches[number], &usage);
+		assert_false(usage.records);
+	}
+	for (; number < 128; number++)
+		put_blob(caches[number % 4], number);
 	assert_true(disk_bytes(dir) <= LIMIT + LIMIT / 4 + (4 << 20));
-	cache_usage(cache, &usage);
-	assert_true(usage.puts_failed > 0);
+	for (int i = 0; i < 4; i++) {
+		cache_usage(caches[i], &usage);
+		assert_true(usage.puts_failed > 0);
+	}
 	gate_leave(fd, GATE_WRITER);
 	close(fd);
 	for (int i = 0; i < 6000 && stored == 0; i++, number++) {
-		put_blob(cache, number);
-		stored += is_here(cache, number);
+		put_blob(caches[0], number);
+		stored += is_here(caches[0], number);
 		usleep(10000);
 	}
 	assert_int_equal(stored, 1);
+	for (int i = 0; i < 4; i++)
+		cache_close(caches[i]);
+	env_remove(dir);
+}
+
+/* The limit is kept, but a unit does not fit below it: what was used before makes
+ * room, or no such unit would ever be stored again. */
+static void test_what_is_refused_makes_room(void **state)
+{
+	const uint64_t limit = 3 * UNIT + UNIT / 8;
+	char *dir = env_directory();
+	struct cache *cache = env_open_limited(dir, limit);
+	int r = -ENOSPC;
+
+	(void)state;
+	for (unsigned int number = 0; number < 3; number++) {
+		struct cache_blob *blob = env_blob(cache, number, 1);
+
+		assert_int_equal(env_put(blob, number, 0, NULL), 0);
+		cache_blob_close(blob);
+		recorder_flush(&cache->recorder, 5000);
+	}
+	for (int i = 0; i < 6000 && r == -ENOSPC; i++) {
+		struct cache_blob *blob = env_blob(cache, 3, 1);
+
+		r = env_put(blob, 3, 0, NULL);
+		cache_blob_close(blob);
+		if (i == 0)
+			assert_int_equal(r, -ENOSPC);
+		usleep(10000);
+	}
+	assert_int_equal(r, 0);
 	cache_close(cache);
 	env_remove(dir);
 }
@@ -497,6 +537,7 @@ int main(void)
 		cmocka_unit_test(test_limit_holds_under_load),
 		cmocka_unit_test(test_open_blobs_make_puts_fail),
 		cmocka_unit_test(test_limit_holds_without_recording),
+		cmocka_unit_test(test_what_is_refused_makes_room),
 		cmocka_unit_test(test_unnamed_files_count),
 		cmocka_unit_test(test_segments_go_one_by_one),
 		cmocka_unit_test(test_a_stream_leaves_segments_behind),
