@@ -264,6 +264,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/figures.c \
 	%D%/mount/datasets.c \
 	%D%/mount/datasets.h \
+	%D%/mount/fusermount.c \
 	%D%/mount/internal.h \
 	%D%/mount/ioctl.c \
 	%D%/mount/larder-ioctl.h \

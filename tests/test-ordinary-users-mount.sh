@@ -39,6 +39,30 @@ expect_fail "ermission denied" cat mnt/file # root was not let in
 [ -e home/.cache/larder/larder-cache ] || fail "the cache is elsewhere: $(find home)"
 [ -z "$(ls cache)" ]
 [ "$(as_nobody larder cat -c larder.conf "$T/mirror#d:file")" = data ]
+
+# Why fusermount3 fails is said at once; only what is in use is tried again.
+larder=$(command -v larder)
+setpriv --reuid 65534 --regid 65534 --clear-groups bash -c \
+	'cd mnt && touch ../home/inside && exec sleep 1000' &
+wait_for 60 test -e home/inside
+expect_fail "'$T/mnt' is in use" as_nobody larder umount mnt
+kill $!
+wait $! || true
+mkdir fake
+cat > fake/fusermount3 <<SCRIPT
+#!/bin/sh
+echo >> $T/asked
+echo "fusermount3: no entry of yours" >&2
+exit 1
+SCRIPT
+chmod 755 fake/fusermount3
+touch asked
+chmod 666 asked
+expect_fail "cannot unmount '$T/mnt': fusermount3: no entry of yours" \
+	as_nobody env PATH="$T/fake:$PATH" "$larder" umount mnt
+[ "$(wc -l < asked)" = 1 ] || fail "asked $(wc -l < asked) times"
+expect_fail "cannot run fusermount3.*package fuse3" \
+	as_nobody env PATH="$T" "$larder" umount mnt
 as_nobody larder umount mnt
 ! grep -q " $T/mnt " /proc/self/mountinfo
 

@@ -58,7 +58,8 @@ int reopen_ask(const char *path, char **ret, size_t *ret_len, size_t *ret_root,
 /* Absolute, symlinks resolved, except that the last part is not touched
  * (it may be a dead mount). malloc. */
 int mountpoint_resolve(const char *path, char **ret, struct err *err);
-/* Run fusermount3 for an unprivileged unmount; 0 or -EBUSY, -ENOENT, -EPERM. */
-int fusermount_unmount(const char *path, bool is_lazy);
+/* Run fusermount3 for an unprivileged unmount; 0 or -EBUSY, -ENOENT where it is
+ * not installed, -EPERM and what it said. */
+int fusermount_unmount(const char *path, bool is_lazy, struct err *err);
 
 #endif

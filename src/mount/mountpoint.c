@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,8 +28,6 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "mount/internal.h"
-
-extern char **environ;
 
 #define SYMLINKS_MAX 40 /* as the kernel */
 #define STACKED_MAX 16	/* dead mounts on top of each other */
@@ -183,13 +179,13 @@ int mountpoint_check_guards(const struct mount_options *options,
 	return 0;
 }
 
-static int unmount_at(const char *path, bool is_lazy)
+static int unmount_at(const char *path, bool is_lazy, struct err *err)
 {
 	if (umount2(path, UMOUNT_NOFOLLOW | (is_lazy ? MNT_DETACH : 0)) == 0)
 		return 0;
 	if (errno != EPERM)
-		return -errno;
-	return fusermount_unmount(path, is_lazy);
+		return err_set(err, errno, "%s", strerror(errno));
+	return fusermount_unmount(path, is_lazy, err);
 }
 
 /* *ret is -1 for what cannot be read or locked: done without. -EBUSY. */
@@ -229,6 +225,7 @@ int mount_check(const struct mount_options *options, struct err *err)
 {
 	_cleanup_close_ int parent = -1;
 	_cleanup_free_ char *path = NULL;
+	struct err why = {0};
 	bool is_ours = false;
 
 	if (mountpoint_fd(options->mountpoint) >= 0)
@@ -263,12 +260,12 @@ int mount_check(const struct mount_options *options, struct err *err)
 		/* with the lock, it is looked at again */
 		if (parent < 0 && (parent = lock_parent(path)) >= 0)
 			continue;
-		r = unmount_at(path, true);
+		r = unmount_at(path, true, &why);
 		if (r < 0 && r != -EINVAL) /* gone meanwhile */
 			return err_set(
 				err, -r,
 				"cannot take away the dead mount at '%s': %s",
-				path, strerror(-r));
+				path, err_text(&why, r));
 	}
 	return err_set(err, EBUSY, "too many dead mounts at '%s'", path);
 }
@@ -285,23 +282,6 @@ int mount_lock(const struct mount_options *options, uint64_t limit_ms, int *ret,
 		       err_set(err, EBUSY, "another mount at '%s' is under way",
 			       options->mountpoint) :
 		       0;
-}
-
-int fusermount_unmount(const char *path, bool is_lazy)
-{
-	char *argv[] = {"fusermount3", "-u",	     is_lazy ? "-z" : "-q",
-			"--",	       (char *)path, NULL};
-	int status;
-	pid_t pid;
-
-	int r = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
-	if (r)
-		return -r;
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -errno;
-	}
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }
 
 /* The serving process closes its index after the unmount; a caller that removes
@@ -381,17 +361,19 @@ static int busy(const char *path, struct err *err)
 		path, path, path);
 }
 
-/* A look that only passes by (df, an indexer, a probe that was given up) holds a
- * mount for moments: whoever stays is in use. */
-static int unmount_patiently(const char *path, bool is_lazy)
+/* A look that only passes by (df, an indexer, a probe that was given up) holds
+ * a mount for moments: whoever stays is in use. */
+static int unmount_patiently(const char *path, bool is_lazy, struct err *err)
 {
 	const struct timespec pause = {.tv_nsec = 20000000};
 	uint64_t until = now_ms() + PASSERS_BY_MS;
+	struct err why;
 	int r;
 
-	while ((r = unmount_at(path, is_lazy)) == -EBUSY && now_ms() < until)
+	while ((r = unmount_at(path, is_lazy, &why)) == -EBUSY &&
+	       now_ms() < until)
 		nanosleep(&pause, NULL);
-	return r;
+	return r < 0 ? err_set(err, -r, "%s", why.text) : 0;
 }
 
 int mount_unmount(const char *path, bool is_lazy, struct err *err)
@@ -406,12 +388,11 @@ int mount_unmount(const char *path, bool is_lazy, struct err *err)
 	enum mount_health health = mount_probe(real, MOUNT_LOOK_MS);
 	pid_t pid =
 		health == MOUNT_ANSWERS ? mount_pid(real, MOUNT_LOOK_MS) : -1;
-	r = unmount_patiently(real, is_lazy || health == MOUNT_DEAD);
+	r = unmount_patiently(real, is_lazy || health == MOUNT_DEAD, err);
 	if (r == -EBUSY)
 		return busy(real, err);
 	if (r < 0)
-		return err_set(err, -r, "cannot unmount '%s': %s", real,
-			       strerror(-r));
+		return err_prefix(err, r, "cannot unmount '%s'", real);
 	if (pid > 0 && !is_lazy)
 		wait_for_end(pid);
 	return 0;
