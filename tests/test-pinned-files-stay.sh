@@ -54,6 +54,12 @@ larder pin -c larder.conf -o "cache=$T/cache,key=$T/test.key.pub" "$T/mirror#d:k
 larder pin -c larder.conf -o "cache=$T/cache" > said
 grep -q "^$T/mirror#d 'keep'$" said || fail "$(cat said)"
 grep -q "^$T/mirror#d:keep 'a'$" said || fail "$(cat said)"
+# small files lie together with others, and are kept with them
+larder pin mnt 'other/small1' > said
+grep -q "^  with what lies beside them .*: [0-9]" said || fail "$(cat said)"
+larder unpin mnt 'other/small1' > /dev/null
+! grep -q "lies beside" <(larder pin mnt 'keep/a') || fail "a whole file"
+larder unpin mnt 'keep/a' > /dev/null
 expect_fail "nothing like that" larder unpin mnt/other
 expect_fail "no file matches 'nothing'" larder pin mnt 'nothing'
 larder unpin mnt 'keep' > said

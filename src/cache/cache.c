@@ -214,6 +214,8 @@ void cache_usage(struct cache *cache, struct cache_usage *ret)
 		.records = !cache->is_readonly && cache_has_index(cache) &&
 			   !atomic_load(&cache->recorder.is_suspended),
 	};
+	ret->usable_bytes = space_usable(&cache->space.limits, ret->used_bytes,
+					 ret->disk_free_bytes);
 	for (int i = 0; i < CACHE_WAITS; i++)
 		ret->eviction_waits[i] =
 			atomic_load(&cache->eviction_waits[i]);
@@ -229,14 +231,15 @@ int cache_figures_text(struct cache *cache, uint64_t pinned_bytes,
 
 	cache_usage(cache, &usage);
 	r = buf_printf(ret,
-		       "used %" PRIu64 "\nlimit %" PRIu64 "\nfree %" PRIu64
+		       "used %" PRIu64 "\nlimit %" PRIu64
+		       "\nusable %" PRIu64 "\nfree %" PRIu64
 		       "\npinned %" PRIu64 "\nblobs %" PRIu64
 		       "\nevicted %" PRIu64 "\nevicted-blobs %" PRIu64
 		       "\ncorrupt %" PRIu64 "\nlost %" PRIu64
 		       "\nnot-stored %" PRIu64 "\nrecords %d\nindex-holder %"
 		       PRId64 "\neviction-waits",
 		       usage.used_bytes, usage.limit_bytes,
-		       usage.disk_free_bytes, pinned_bytes, usage.blob_files,
+		       usage.usable_bytes, usage.disk_free_bytes, pinned_bytes, usage.blob_files,
 		       usage.bytes_evicted, usage.blobs_evicted,
 		       usage.units_dropped_corrupt, usage.blobs_lost,
 		       usage.puts_failed, usage.records, usage.index_holder);

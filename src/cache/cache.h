@@ -243,6 +243,7 @@ void cache_room(struct cache *cache, uint32_t idle_s, struct cache_room *ret);
 /* ---- usage and counters, for status */
 struct cache_usage {
 	uint64_t used_bytes, limit_bytes, disk_free_bytes;
+	uint64_t usable_bytes; /* the limit, or less where the disk is full */
 	uint64_t blob_files, units_dropped_corrupt, puts_failed;
 	uint64_t blobs_lost;    /* recorded, but the file was not there */
 	uint64_t blobs_evicted, bytes_evicted; /* by this process */

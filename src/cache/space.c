@@ -43,6 +43,17 @@ struct space_limits space_limits_choose(uint64_t total_bytes,
 	return limits;
 }
 
+uint64_t space_usable(const struct space_limits *limits, uint64_t used_bytes,
+		      uint64_t free_bytes)
+{
+	uint64_t room = bytes_left(free_bytes, limits->min_free_bytes);
+
+	return used_bytes >= limits->limit_bytes ||
+			       room >= limits->limit_bytes - used_bytes ?
+		       limits->limit_bytes :
+		       used_bytes + room;
+}
+
 static uint64_t beyond_limit(uint64_t limit_bytes, uint64_t used_bytes,
 			     uint64_t refused_bytes)
 {

@@ -26,6 +26,11 @@ struct space_limits space_limits_choose(uint64_t total_bytes,
 uint64_t space_excess(const struct space_limits *limits, uint64_t used_bytes,
 		      uint64_t free_bytes, uint64_t refused_bytes);
 
+/* What can be in use in the end: the limit, or what there is and what the disk
+ * has room for besides. */
+uint64_t space_usable(const struct space_limits *limits, uint64_t used_bytes,
+		      uint64_t free_bytes);
+
 /* a - b, but never below zero. */
 static inline uint64_t bytes_left(uint64_t a, uint64_t b)
 {

@@ -55,6 +55,7 @@ struct json_figure {
 static const struct json_figure cache_figures[] = {
 	{"used", "used_bytes"},
 	{"limit", "limit_bytes"},
+	{"usable", "usable_bytes"},
 	{"free", "disk_free_bytes"},
 	{"pinned", "pinned_bytes"},
 	{"blobs", "blobs"},

@@ -98,7 +98,7 @@ static int pin(struct cli *cli, struct err *err)
 	char size[FORMAT_MAX], here[FORMAT_MAX], files[FORMAT_MAX];
 	struct target_blobs found;
 	struct cli_target target;
-	uint64_t cached;
+	uint64_t cached, kept;
 	int r = cli_target_open(cli, words[0], words + 1,
 				cli->options.operands.count - 1, &target, err);
 
@@ -107,7 +107,8 @@ static int pin(struct cli *cli, struct err *err)
 	r = cli_target_blobs(&target, &found, err);
 	if (r == 0) {
 		r = cli_pin(&target, &found, err);
-		count_bytes(node_cache(target.source.node), &found, &cached);
+		kept = count_bytes(node_cache(target.source.node), &found,
+				   &cached);
 		if (r == 0)
 			printf("pinned %s in %s file%s of %s; %s of it cached\n",
 			       format_size(found.file_bytes, size),
@@ -117,6 +118,9 @@ static int pin(struct cli *cli, struct err *err)
 						   cached :
 						   found.file_bytes,
 					   here));
+		if (r == 0 && kept > found.file_bytes)
+			printf("  with what lies beside them in the cache's files: %s\n",
+			       format_size(kept, size));
 		target_blobs_release(&found);
 	}
 	cli_target_close(&target);

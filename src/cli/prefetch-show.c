@@ -247,7 +247,7 @@ void prefetch_show_result(const struct prefetch_show *show,
 	       format_count(info->files, files), info->files == 1 ? "" : "s",
 	       source, show->is_pinned ? ", pinned" : "");
 	if (fetched > 0)
-		printf("  %s came over the network as %s in %s, %s/s\n",
+		printf("  %s fetched, as %s, in %s, %s/s\n",
 		       format_size(fetched, bytes),
 		       format_size(info->wire_bytes, wire),
 		       format_duration(ms, time),

@@ -129,13 +129,13 @@ static void print_passed(const char *figures)
  * % from disk" */
 static void print_cache(const char *figures)
 {
-	char used[FORMAT_MAX], limit[FORMAT_MAX], pinned[FORMAT_MAX],
+	char used[FORMAT_MAX], usable[FORMAT_MAX], pinned[FORMAT_MAX],
 		all[FORMAT_MAX];
 	uint64_t used_bytes, read = figure_number(figures, "read");
 
 	if (figure_has_number(figures, "used", &used_bytes)) {
 		printf("   cache %s of %s", format_size(used_bytes, used),
-		       format_size(figure_number(figures, "limit"), limit));
+		       format_size(figure_number(figures, "usable"), usable));
 		if (figure_number(figures, "pinned"))
 			printf(" (%s pinned)",
 			       format_size(figure_number(figures, "pinned"),

@@ -120,6 +120,31 @@ static void test_excess(void **state)
 				 table[i].excess);
 }
 
+static void test_space_usable(void **state)
+{
+	static const struct {
+		uint64_t limit, min_free, used, free, usable;
+	} rows[] = {
+		{100, 10, 0, 1000, 100}, {100, 10, 0, 110, 100},
+		{100, 10, 0, 109, 99},	 {100, 10, 30, 50, 70},
+		{100, 10, 30, 10, 30},	 {100, 10, 30, 0, 30},
+		{100, 10, 120, 0, 100},	 {UINT64_MAX, 0, 1, UINT64_MAX - 2,
+					  UINT64_MAX - 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct space_limits limits = {
+			.limit_bytes = rows[i].limit,
+			.min_free_bytes = rows[i].min_free,
+		};
+
+		assert_int_equal(
+			space_usable(&limits, rows[i].used, rows[i].free),
+			rows[i].usable);
+	}
+}
+
 static void test_evict_choose(void **state)
 {
 	struct evict_candidate c[] = {
@@ -270,6 +295,7 @@ int main(void)
 		cmocka_unit_test(test_filesystems),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_excess),
+		cmocka_unit_test(test_space_usable),
 		cmocka_unit_test(test_evict_choose),
 		cmocka_unit_test(test_blob_rows),
 		cmocka_unit_test(test_units_rows),
