@@ -417,5 +417,6 @@ void sealer_stop(struct sealer *sealer)
 	pthread_mutex_unlock(&sealer->lock);
 	for (unsigned int i = 0; i < sealer->thread_count; i++)
 		pthread_join(sealer->threads[i], NULL);
+	sealer->thread_count = 0;
 	vec_release(&sealer->queue);
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "cache-env.h"
+#include "cache/internal.h"
 
 #define UNITS 8
 
@@ -38,6 +39,15 @@ static void fixture_make(struct fixture *fixture)
 	cache_close(cache);
 	assert_true(env_blob_file(fixture->dir, 1, fixture->path,
 				  sizeof(fixture->path)));
+}
+
+/* Nobody checks the file behind the test's back, for the complete mark. */
+static struct cache *open_alone(const char *dir)
+{
+	struct cache *cache = env_open(dir);
+
+	sealer_stop(&cache->sealer);
+	return cache;
 }
 
 /* Units present now; those that are not are put again, and all are right. */
@@ -194,7 +204,7 @@ static void test_changed_while_open(void **state)
 
 	(void)state;
 	fixture_make(&fixture);
-	cache = env_open(fixture.dir);
+	cache = open_alone(fixture.dir);
 	blob = env_blob(cache, 1, UNITS);
 	assert_int_equal(env_check(blob, 1, 0), 1);
 	flip(fixture.path, UNIT); /* unit 1 was not looked at yet */
@@ -234,7 +244,7 @@ static void test_truncated_while_open(void **state)
 
 	(void)state;
 	fixture_make(&fixture);
-	cache = env_open(fixture.dir);
+	cache = open_alone(fixture.dir);
 	blob = env_blob(cache, 1, UNITS);
 	assert_int_equal(env_check(blob, 1, 0), 1);
 	assert_int_equal(env_check(blob, 1, 7), 1);
@@ -257,6 +267,39 @@ static void test_truncated_while_open(void **state)
 	cache_blob_close(again);
 	cache_close(cache);
 	assert_int_equal(count_and_repair(&fixture, &usage), 1);
+	env_remove(fixture.dir);
+}
+
+/* Bytes that the kernel had and could not bring to the disk are a hole when they
+ * are read again; no call has said so. */
+static void test_lost_by_the_kernel(void **state)
+{
+	struct fixture fixture = {.dir = env_directory()};
+	struct cache *cache = env_open(fixture.dir);
+	struct cache_blob *blob = env_blob(cache, 1, UNITS);
+	_Atomic int recorded = 0;
+	int fd;
+
+	(void)state;
+	for (uint64_t unit = 0; unit < 2; unit++)
+		assert_int_equal(env_put(blob, 1, unit, &recorded), 0);
+	env_wait(&recorded, 2);
+	assert_true(env_blob_file(fixture.dir, 1, fixture.path,
+				  sizeof(fixture.path)));
+	fd = open(fixture.path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(fallocate(fd,
+				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   0, UNIT),
+			 0);
+	close(fd);
+	assert_int_equal(cache_blob_has(blob, 0, 0, UNIT), 0);
+	assert_int_equal(cache_blob_has(blob, 1, UNIT, UNIT), 1);
+	assert_int_equal(env_put(blob, 1, 0, &recorded), 0);
+	env_wait(&recorded, 3);
+	assert_int_equal(env_check(blob, 1, 0), 1);
+	cache_blob_close(blob);
+	cache_close(cache);
 	env_remove(fixture.dir);
 }
 
@@ -299,6 +342,7 @@ int main(void)
 		cmocka_unit_test(test_replaced_by_directory),
 		cmocka_unit_test(test_changed_while_open),
 		cmocka_unit_test(test_truncated_while_open),
+		cmocka_unit_test(test_lost_by_the_kernel),
 		cmocka_unit_test(test_swapped),
 	};
 

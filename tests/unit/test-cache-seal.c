@@ -197,6 +197,31 @@ static void test_change_of_incomplete_is_seen(void **state)
 	cache_close(cache);
 }
 
+/* Who sets the file's time back is not believed: there is another one, which
+ * nobody can set. */
+static void test_change_with_old_times_is_seen(void **state)
+{
+	struct cache *cache = env_open(*state);
+	struct cache_blob *blob = env_blob(cache, 9, UNITS);
+	struct timespec times[2];
+	struct stat before;
+	char path[600];
+	int fd;
+
+	put_all(blob, 9);
+	close(wait_sealed(blob));
+	assert_true(env_blob_file(*state, 9, path, sizeof(path)));
+	assert_int_equal(stat(path, &before), 0);
+	flip(path, 7 * UNIT + 100);
+	times[0] = before.st_atim;
+	times[1] = before.st_mtim;
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
+	assert_int_equal(env_check(blob, 9, 7), 0);
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
 /* What is only touched is marked anew, nothing is dropped. */
 static void test_touched_file_is_marked_anew(void **state)
 {
@@ -343,6 +368,7 @@ int main(void)
 		cmocka_unit_test(test_marks_what_others_left),
 		cmocka_unit_test(test_change_in_place_is_seen),
 		cmocka_unit_test(test_change_of_incomplete_is_seen),
+		cmocka_unit_test(test_change_with_old_times_is_seen),
 		cmocka_unit_test(test_touched_file_is_marked_anew),
 		cmocka_unit_test(test_change_between_processes),
 		cmocka_unit_test(test_replaced_file_is_not_sealed),
