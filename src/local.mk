@@ -76,6 +76,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/units.c \
 	%D%/cache/verify-blob.c \
 	%D%/cache/verify-files.c \
+	%D%/cache/verify-identity.c \
 	%D%/cache/verify.c \
 	%D%/cache/verify.h \
 	%D%/cache/watch.c \

@@ -16,6 +16,7 @@ for i in range(12):
     open("tree/%d" % i, "wb").write(random.randbytes(200000))
 open("tree/large", "wb").write(random.randbytes(12 << 20))
 PYTHON
+truncate -s 300K tree/zeros
 publish_tree tree mirror d
 start_httpd mirror
 mounts=("mnt nopassthrough" "other nopassthrough" "through ")
@@ -113,6 +114,8 @@ read_all mnt other through
 wait_for 20 all_cached
 verify 0
 grep -q '^clean$' said || fail "$(cat said)"
+# Small files too are compared with digests: all of the data.
+[ "$(figure 0 proven_units)" -eq "$(figure 0 units)" ] || fail "$(cat said)"
 umount_all
 
 # While nothing runs: 12 units are bad, no more and no less.

@@ -4,7 +4,8 @@
  * can: what counts is what lies on the disk. A mount may put or drop a unit
  * meanwhile, so one that is wrong is looked up and read once more. A unit is
  * compared with its checksum, and with its digest when the recipe is here,
- * since the two are damaged by different accidents.
+ * since the two are damaged by different accidents; a blob whose recipe is not
+ * here, with its own when all of it is.
  *
  * Whoever has the file open is told by its times: they are set after anything
  * was found wrong, so that a mount checks each unit again before it is used.
@@ -34,6 +35,8 @@ struct piece_check {
 	struct verifier *verifier;
 	const struct verify_piece *piece;
 	struct recipe_page *recipe; /* the page of these units, or NULL */
+	struct identity *identity;  /* of all of the blob, or NULL */
+	const uint8_t *data;        /* of the unit read last */
 	uint64_t segment;           /* of fd */
 	int fd;                     /* -1: none */
 	bool is_touched;            /* fd's file has a fault */
@@ -220,6 +223,7 @@ static const char *judge(struct piece_check *check, uint64_t unit,
 		return "its file ends before it";
 	if (r < 0)
 		return "cannot be read";
+	check->data = data;
 	if (checksum_xxh3(data, row->length) != row->checksum)
 		return "other bytes than were stored";
 	if (!page || unit < page->first_chunk ||
@@ -302,10 +306,14 @@ static void check_unit(struct piece_check *check, uint64_t unit,
 			return;
 		why = judge(check, unit, &again, &is_proven);
 	}
-	if (why)
+	if (why) {
 		unit_is_bad(check, unit, &again, why);
-	else if (is_proven)
+		return;
+	}
+	if (is_proven)
 		check->proven++;
+	if (check->identity)
+		identity_add(check->identity, &again, check->data);
 }
 
 /* A blob that is one file has none. */
@@ -338,34 +346,120 @@ static void file_is_missing(struct verify *verify,
 		     "something else is in its place");
 }
 
+static void check_row(struct piece_check *check, uint32_t number)
+{
+	struct verify *verify = check->verifier->verify;
+	const struct verify_piece *piece = check->piece;
+	struct units_row row;
+
+	if (index_units(verify->cache->index, &piece->id, piece->row.gen,
+			piece->row.unit_count, number, &row) != 1)
+		return;
+	for (uint32_t i = 0; i < row.count; i++) {
+		if (atomic_load(&verify->is_over))
+			break;
+		if (!(row.present[i / 64] >> (i % 64) & 1))
+			continue;
+		check_unit(check, (uint64_t)number * ROW_UNITS + i,
+			   &row.units[i]);
+		verify_progress(verify, row.units[i].length);
+	}
+}
+
+/* All of its units; those that are right are proven when they are read. */
+static void drop_units(struct piece_check *check)
+{
+	struct verify *verify = check->verifier->verify;
+	const struct verify_piece *piece = check->piece;
+	struct index_op op = {
+		.kind = INDEX_DROP_UNIT, .is_certain = true, .id = piece->id,
+		.gen = piece->row.gen,
+	};
+	struct units_row row;
+
+	for (; op.unit < piece->row.unit_count; op.unit++) {
+		uint32_t at = (uint32_t)(op.unit % ROW_UNITS);
+
+		if (at == 0 &&
+		    index_units(verify->cache->index, &piece->id,
+				piece->row.gen, piece->row.unit_count,
+				(uint32_t)(op.unit / ROW_UNITS), &row) != 1)
+			return;
+		op.length = row.units[at].length;
+		verify_record(verify, &op);
+	}
+}
+
+/* Its checksums are right: which unit is to blame cannot be said here. */
+static void blob_is_bad(struct piece_check *check)
+{
+	struct verify *verify = check->verifier->verify;
+	const struct verify_piece *piece = check->piece;
+	bool is_repair = verify->options->is_repair;
+	char path[BLOB_PATH_MAX], shown[BLOB_PATH_MAX + 8];
+	const struct index_op unmark = {
+		.kind = INDEX_UNMARK, .id = piece->id, .gen = piece->row.gen,
+		.mark = piece->row.mark,
+	};
+
+	if (is_repair)
+		drop_units(check);
+	else
+		verify_record(verify, &unmark);
+	check->is_touched = true;
+	pthread_mutex_lock(&verify->lock);
+	verify->result.bad_units += check->units;
+	verify->result.bad_bytes += check->bytes;
+	pthread_mutex_unlock(&verify->lock);
+	blob_path(&piece->id, piece->row.gen, piece->row.segment_bytes, 0,
+		  path);
+	snprintf(shown, sizeof(shown), "blobs/%s", path);
+	verify_fault(verify, shown, is_repair,
+		     "all of it: not the bytes of its digest");
+}
+
+static void check_identity(struct piece_check *check)
+{
+	int r = check->identity ? identity_compare(check->identity) : -EINVAL;
+
+	if (r == 1)
+		check->proven = check->units;
+	else if (r == 0)
+		blob_is_bad(check);
+}
+
+static void check_rows(struct piece_check *check)
+{
+	const struct verify_piece *piece = check->piece;
+	uint64_t rows = (piece->row.unit_count + ROW_UNITS - 1) / ROW_UNITS;
+
+	if (!piece->is_whole) {
+		check->recipe = find_recipe(check->verifier, piece);
+		check_row(check, piece->number);
+		return;
+	}
+	check->identity = identity_new(&piece->id, &piece->row);
+	for (uint64_t i = 0; i < rows; i++)
+		check_row(check, (uint32_t)i);
+	check_identity(check);
+}
+
 void verify_units(struct verifier *verifier, const struct verify_piece *piece)
 {
 	struct verify *verify = verifier->verify;
 	struct piece_check check = {
 		.verifier = verifier, .piece = piece, .fd = -1,
 	};
-	struct units_row row;
 
-	if (index_units(verify->cache->index, &piece->id, piece->row.gen,
-			piece->row.unit_count, piece->number, &row) != 1)
-		return;
 	if (piece->row.segment_bytes == 0 &&
 	    enter_segment(&check, 0) == -ENOENT) {
 		if (piece->number == 0)
 			file_is_missing(verify, piece);
 		return;
 	}
-	check.recipe = find_recipe(verifier, piece);
-	for (uint32_t i = 0; i < row.count; i++) {
-		if (atomic_load(&verify->is_over))
-			break;
-		if (!(row.present[i / 64] >> (i % 64) & 1))
-			continue;
-		check_unit(&check, (uint64_t)piece->number * ROW_UNITS + i,
-			   &row.units[i]);
-		verify_progress(verify, row.units[i].length);
-	}
+	check_rows(&check);
 	leave_file(&check);
+	identity_free(check.identity);
 	recipe_page_free(check.recipe);
 	pthread_mutex_lock(&verify->lock);
 	verify->result.units += check.units;

@@ -9,12 +9,14 @@
 #include <config.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/thread.h"
@@ -113,6 +115,20 @@ static void scan(struct verify *verify)
 	verify->is_scanned = n < (int)SCAN_STEP;
 }
 
+/* A blob by reference, or one whose list of chunks is not here. */
+static bool is_named_only(struct verify *verify,
+			  const struct verify_piece *blob)
+{
+	char path[DIGEST_PATH_MAX];
+
+	if (blob->row.present_units != blob->row.unit_count)
+		return false;
+	digest_path("objects", &blob->id, path);
+	return blob->row.is_by_content ||
+	       faccessat(verify->cache->dirfd, path, F_OK,
+			 AT_SYMLINK_NOFOLLOW) < 0;
+}
+
 static bool next_piece(struct verify *verify, struct verify_piece *ret)
 {
 	scoped_lock(&verify->lock);
@@ -132,6 +148,10 @@ static bool next_piece(struct verify *verify, struct verify_piece *ret)
 		    blob->row.unit_count) {
 			*ret = *blob;
 			ret->number = verify->next_row++;
+			if (ret->number == 0)
+				ret->is_whole = is_named_only(verify, blob);
+			if (ret->is_whole)
+				verify->next_row = UINT32_MAX;
 			return true;
 		}
 		verify->next_row = 0;

@@ -12,11 +12,13 @@
 
 struct codec;
 
-/* 64 units of a blob: what a thread checks at a time, about 64 MiB. */
+/* 64 units of a blob: what a thread checks at a time, about 64 MiB. Where a
+ * blob is compared with its digest as a whole, all of it. */
 struct verify_piece {
 	struct digest id;
 	struct blob_row row;
-	uint32_t number; /* of the row of units */
+	uint32_t number; /* of the row of units, the first */
+	bool is_whole;
 };
 
 /* Shared by the files verify*.c only. */
@@ -57,6 +59,16 @@ void verify_record(struct verify *verify, const struct index_op *op);
 
 /* verify-blob.c */
 void verify_units(struct verifier *verifier, const struct verify_piece *piece);
+/* verify-identity.c: units of a complete blob are added in order. NULL: nothing is
+ * known that it could be compared with, or no memory. compare: 1 it is what it
+ * is named by, 0 it is not, negative errno: it cannot be told. */
+struct identity;
+struct identity *identity_new(const struct digest *id,
+			      const struct blob_row *row);
+void identity_free(struct identity *identity);
+void identity_add(struct identity *identity, const struct unit_row *unit,
+		  const uint8_t *data);
+int identity_compare(struct identity *identity);
 /* verify-files.c: one of 256 directories. */
 void verify_objects(struct verifier *verifier, unsigned int directory);
 void verify_leftovers(struct verifier *verifier, unsigned int directory);

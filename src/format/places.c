@@ -257,6 +257,55 @@ int places_page_parse(const struct places_head *head, uint32_t page,
 	return 0;
 }
 
+static int check_frame(const void *frame, size_t len)
+{
+	const size_t most = LIMIT_RECIPE_PAGE_RECORDS * PLACE_BYTES;
+	_cleanup_free_ uint8_t *plain = NULL;
+	uint64_t size;
+
+	if (codec_plain_size(frame, len, &size) < 0 || size == 0 ||
+	    size > most || size % PLACE_BYTES)
+		return -EBADMSG;
+	plain = malloc(size);
+	if (!plain)
+		return -ENOMEM;
+	return ZSTD_decompress(plain, size, frame, len) == size ? 0 : -EBADMSG;
+}
+
+static int check_pages(const struct places_head *head, const uint8_t *data)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < head->page_count && r == 0; i++) {
+		struct place *places = NULL;
+		uint32_t count;
+
+		r = places_page_parse(head, i, data + head->pages[i].offset,
+				      head->pages[i].stored_bytes, &places,
+				      &count, NULL);
+		free(places);
+	}
+	return r;
+}
+
+int places_check_part(const void *data, size_t len)
+{
+	struct places_head *head = NULL;
+	uint64_t head_bytes;
+	int r;
+
+	if (places_head_size(data, len, &head_bytes, NULL) < 0)
+		return check_frame(data, len);
+	if (len == PLACES_FIXED_BYTES)
+		return 0;
+	r = places_head_parse(data, len, &head, NULL);
+	if (r == 0 && len != head->head_bytes)
+		r = len == head->file_bytes ? check_pages(head, data) :
+					      -EBADMSG;
+	places_head_free(head);
+	return r;
+}
+
 static void store_head(uint8_t *at, const struct places_pack *packs,
 		       uint32_t pack_count, uint64_t count)
 {

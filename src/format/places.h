@@ -58,6 +58,10 @@ int places_page_parse(const struct places_head *head, uint32_t page,
 		      const void *frame, size_t frame_len, struct place **ret,
 		      uint32_t *ret_count, struct err *err);
 
+/* What a node keeps of a places file: the whole of it, its fixed part, its head, or
+ * the frame of one page. 0 if it is one of these. */
+int places_check_part(const void *data, size_t len);
+
 /* Whole file from all places in order. places[].pack indexes packs. -EINVAL
  * for a place outside its pack, or none at all. Whether a place is PLACE_ZERO
  * is the recipe's to say: readers believe its flag, not this file. */
