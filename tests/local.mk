@@ -37,6 +37,7 @@ unit_tests = \
 	%D%/unit/test-fetch-faults \
 	%D%/unit/test-fetch-files \
 	%D%/unit/test-fetch-names \
+	%D%/unit/test-fetch-others \
 	%D%/unit/test-fetch-spool \
 	%D%/unit/test-flight \
 	%D%/unit/test-head \
@@ -125,6 +126,7 @@ dist_check_SCRIPTS += \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
 	%D%/test-a-stalled-mirror-is-left.sh \
+	%D%/test-a-stalled-second-try-is-left.sh \
 	%D%/test-attributes-tell-and-hide.sh \
 	%D%/test-blocks-are-real.sh \
 	%D%/test-broken-transfers-go-on.sh \

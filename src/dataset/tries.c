@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -252,16 +253,51 @@ static uint32_t rate_of(uint64_t bytes, uint32_t ms)
 	return rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
 }
 
-void tries_haste(const struct tries *tries, int mirror, uint64_t bytes,
+/* Of a job about one mirror the caller has others. */
+static unsigned list_others(struct tries *tries, int mirror)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < tries->dataset->mirror_count; i++)
+		if ((int)i != mirror &&
+		    (tries->only >= 0 || !tries->mirrors[i].is_out))
+			tries->others[count++] =
+				tries->dataset->mirrors[i].origin;
+	return count;
+}
+
+static void look_for_others(struct fetch_request *request)
+{
+	const struct tries *tries =
+		(const struct tries *)((const char *)request->others -
+				       offsetof(struct tries, others));
+
+	probe_mirrors(tries->dataset);
+}
+
+void tries_haste(struct tries *tries, int mirror, uint64_t bytes,
 		 uint64_t chunk_bytes, struct fetch_request *request)
 {
-	uint32_t timeout_ms = tries->dataset->node->timeout_ms;
+	uint32_t timeout_ms = tries->dataset->node->timeout_ms, left_ms = 1;
+	uint64_t now = now_ms();
+	uint32_t all_ms = timeout_ms / 2, chunk_ms = timeout_ms / 3;
 
 	request->is_hasty = tries->mirrors[mirror].tried == 0;
-	if (!request->is_hasty || !has_other_good(tries, mirror))
+	request->others = tries->others;
+	request->other_count = list_others(tries, mirror);
+	request->about_others = look_for_others;
+	if (request->other_count == 0)
 		return;
-	request->min_bytes_per_s = rate_of(bytes, timeout_ms / 2);
-	request->demand_bytes_per_s = rate_of(chunk_bytes, timeout_ms / 3);
+	if (!request->is_hasty) {
+		if (tries->give_up_ms > now)
+			left_ms = (uint32_t)(tries->give_up_ms - now);
+		request->patience_ms = left_ms / 2 + 1;
+		all_ms = chunk_ms = left_ms;
+	}
+	request->min_bytes_per_s = rate_of(bytes, all_ms);
+	request->demand_bytes_per_s = rate_of(chunk_bytes, chunk_ms);
+	if (bytes == 0)
+		request->whole_within_ms = chunk_ms;
 }
 
 /* Wrong bytes may be one bad moment; callers ask twice before they note. */

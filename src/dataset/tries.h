@@ -15,6 +15,7 @@ struct tries {
 	uint64_t started_ms, give_up_ms;
 	uint32_t round, retry_after_ms;
 	bool was_dead; /* every mirror, when this began */
+	struct origin *others[MIRRORS_MAX]; /* of the request under way */
 	struct mirror_try {
 		uint32_t tried, wrong;
 		bool is_out; /* cannot heal within this job */
@@ -32,10 +33,16 @@ void tries_init(struct tries *tries, struct dataset *dataset, int only,
  */
 int tries_next(struct tries *tries, int *ret_mirror, uint32_t *ret_delay_ms,
 	       struct err *err);
-/* How it is to be asked: with haste, and the least bytes a second that are
- * not left for another mirror: all of it in half of a reader's time, and the
- * largest chunk, which readers wait for, in a third. */
-void tries_haste(const struct tries *tries, int mirror, uint64_t bytes,
+/*
+ * How it is to be asked: how long silence is borne, and the least bytes a
+ * second, while another mirror is good, be it from the middle of the request
+ * on. The first time with haste, all of it in half of a reader's time and the
+ * largest chunk, which readers wait for, in a third. After that what comes in
+ * time is left alone: no silence for more than half of what is left, no pace
+ * at which it would be late. Sizes of 0 are not known yet. tries must stay
+ * where it is until the request is done.
+ */
+void tries_haste(struct tries *tries, int mirror, uint64_t bytes,
 		 uint64_t chunk_bytes, struct fetch_request *request);
 /* What came of asking it. note: also in the origin's health; record: not,
  * since whoever asked has. */

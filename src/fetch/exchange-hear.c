@@ -22,6 +22,17 @@
 /* Errors are shorter, where they are no pages for people. */
 #define REASON_BYTES_MAX 8192u
 
+/* Now that its size is known. */
+static void set_pace(struct job *job, uint64_t bytes)
+{
+	uint32_t within_ms = job->request->whole_within_ms;
+	uint64_t rate = within_ms ? bytes * 1000 / within_ms : 0;
+
+	if (rate > job->demand_bytes_per_s)
+		job->demand_bytes_per_s =
+			rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
+}
+
 static void make_room(struct exchange *exchange)
 {
 	struct judgement *judgement = &exchange->judgement;
@@ -31,6 +42,7 @@ static void make_room(struct exchange *exchange)
 					  exchange->job->asked.limit_bytes);
 	if (!judgement->has_want || judgement->want == 0)
 		return;
+	set_pace(exchange->job, judgement->want);
 	exchange->body.data = body_new(judgement->want);
 	if (exchange->body.data)
 		exchange->body.capacity = judgement->want;
@@ -257,7 +269,7 @@ static int on_connected(void *arg, char *to, char *from, int to_port,
 	(void)from_port;
 	pace_begin(&exchange->job->pace, now);
 	scoped_lock(&fetcher->lock);
-	look_by(fetcher, now + exchange->job->silence_ms);
+	look_by(fetcher, now + job_patience_ms(exchange->job));
 	return CURL_PREREQFUNC_OK;
 }
 

@@ -16,6 +16,8 @@
 
 /* A read that finds everything dead looks again, but not for long. */
 #define EARLY_PROBE_MS 1000
+/* As often, whoever waits while no other origin is good is told so. */
+#define TELL_MS 1000
 /* A job in a callback is looked at again soon. */
 #define CALLING_LOOK_MS 10
 
@@ -59,6 +61,22 @@ static bool end_slow(struct job *job, const char *what, uint64_t ms)
 	return true;
 }
 
+/* Whether it can be had elsewhere now. */
+static bool is_elsewhere(const struct job *job)
+{
+	for (size_t i = 0; i < job->other_count; i++)
+		if (origin_is_good(job->others[i]))
+			return true;
+	return false;
+}
+
+uint32_t job_patience_ms(const struct job *job)
+{
+	return job->patience_ms && job->patience_ms < job->silence_ms ?
+		       job->patience_ms :
+		       job->silence_ms;
+}
+
 static uint32_t crawl_bytes_per_s(const struct job *job)
 {
 	uint32_t share = job->min_bytes_per_s;
@@ -70,33 +88,105 @@ static uint32_t crawl_bytes_per_s(const struct job *job)
 	return share > PACE_CRAWL_BYTES_PER_S ? share : PACE_CRAWL_BYTES_PER_S;
 }
 
-static bool has_stalled(struct job *job, uint64_t now_ms, uint64_t *next_ms)
+/* No byte for silence_ms, though it was asked for. */
+static bool end_silent(struct job *job, uint32_t silence_ms, bool is_only)
 {
-	uint32_t rate = crawl_bytes_per_s(job);
+	/* Nobody else is asked: next time it has more time. */
+	if (is_only && !job->pace.has_bytes)
+		origin_answered(job->origin, silence_ms);
+	/* Haste says nothing about the server. */
+	job->met_silence =
+		!job->origin->url.is_local &&
+		silence_ms >= job->origin->fetcher->silence_timeout_ms;
+	return end_slow(job, "silent for", silence_ms);
+}
+
+static bool has_stalled(struct job *job, bool is_elsewhere, uint64_t now_ms,
+			uint64_t *next_ms)
+{
+	bool is_only =
+		job->other_count ? !is_elsewhere : job->min_bytes_per_s == 0;
+	bool is_held_to = is_elsewhere || job->other_count == 0;
+	uint32_t silence_ms =
+		is_held_to ? job_patience_ms(job) : job->silence_ms;
+	uint32_t rate =
+		is_held_to ? crawl_bytes_per_s(job) : PACE_CRAWL_BYTES_PER_S;
 	char text[48];
 	uint64_t look;
 
-	switch (pace_look(&job->pace, job->silence_ms, rate, now_ms, &look)) {
+	switch (pace_look(&job->pace, silence_ms, rate, now_ms, &look)) {
 	case PACE_SILENT:
-		/* Nobody else is asked: next time it has more time. */
-		if (job->min_bytes_per_s == 0 && !job->pace.has_bytes)
-			origin_answered(job->origin, job->silence_ms);
-		/* Haste says nothing about the server. */
-		job->met_silence =
-			!job->origin->url.is_local &&
-			job->silence_ms >=
-				job->origin->fetcher->silence_timeout_ms;
-		return end_slow(job, "silent for", job->silence_ms);
+		return end_silent(job, silence_ms, is_only);
 	case PACE_CRAWLS:
 		snprintf(text, sizeof(text), "slower than %u KiB/s for",
 			 rate >> 10);
-		return end_slow(job, text, job->silence_ms);
+		return end_slow(job, text, silence_ms);
 	case PACE_FINE:
 		break;
 	}
 	if (look < *next_ms)
 		*next_ms = look;
 	return false;
+}
+
+/* A connection does not come about, or what stands before it in the queue
+ * fails at this server; and there is another. */
+static bool waits_in_vain(struct job *job, uint64_t now_ms, uint64_t *next_ms)
+{
+	uint64_t since_ms = job->run_ms ? job->run_ms : job->start_ms;
+
+	if (job->state == JOB_QUEUED && !job->is_probe &&
+	    !origin_is_good(job->origin))
+		return end_job(job, FETCH_SLOW,
+			       "what was asked before failed there");
+	if (!job->patience_ms || job->pace.has_begun ||
+	    job->state != JOB_RUNNING)
+		return false;
+	if (now_ms >= since_ms + job->patience_ms)
+		return end_slow(job, "no connection within", job->patience_ms);
+	if (since_ms + job->patience_ms < *next_ms)
+		*next_ms = since_ms + job->patience_ms;
+	return false;
+}
+
+/* Whoever knows the others may look whether they are back. */
+static void tell_later(struct job *job, uint64_t now_ms, uint64_t *next_ms)
+{
+	if (job->origin->url.is_local || !job->request->about_others)
+		return;
+	if (now_ms >= job->told_ms + TELL_MS) {
+		job->told_ms = now_ms;
+		job->is_to_be_told = true;
+	}
+	if (job->told_ms + TELL_MS < *next_ms)
+		*next_ms = job->told_ms + TELL_MS;
+}
+
+static bool is_left(struct job *job, uint64_t now_ms, uint64_t *next_ms)
+{
+	bool is_there = is_elsewhere(job);
+
+	if (is_there && waits_in_vain(job, now_ms, next_ms))
+		return true;
+	if (!is_there && job->other_count)
+		tell_later(job, now_ms, next_ms);
+	return job->state == JOB_RUNNING &&
+	       has_stalled(job, is_there, now_ms, next_ms);
+}
+
+struct job *job_to_tell(struct fetcher *fetcher)
+{
+	scoped_lock(&fetcher->lock);
+	for (struct list *item = fetcher->jobs.next; item != &fetcher->jobs;
+	     item = item->next) {
+		struct job *job = list_item(item, struct job, all);
+
+		if (job->is_to_be_told) {
+			job->is_to_be_told = false;
+			return job;
+		}
+	}
+	return NULL;
 }
 
 /* Is this job's time over? If not, *next_ms comes down to when it may be. */
@@ -131,7 +221,7 @@ static bool has_ended(struct fetcher *fetcher, struct job *job, uint64_t now_ms,
 		*next_ms = job->origin->trial_until_ms;
 	if (job->is_early && !job->pace.has_bytes && early_ms < *next_ms)
 		*next_ms = early_ms;
-	return job->state == JOB_RUNNING && has_stalled(job, now_ms, next_ms);
+	return is_left(job, now_ms, next_ms);
 }
 
 static void take_out(struct job *job)

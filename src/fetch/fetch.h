@@ -129,12 +129,25 @@ struct fetch_request {
 	 * for a connection or for bytes much longer than this origin usually
 	 * takes (a quarter of the time-outs at least, and a second). */
 	bool is_hasty;
+	/*
+	 * Where else it could be had, or NULL; the array stays until done. The
+	 * limits below hold while one of these is good, also one that comes
+	 * good meanwhile (or always, without others); and what is queued here
+	 * while this origin fails others is then FETCH_SLOW too. about_others
+	 * is called each second while none is, on the transfer thread (http).
+	 */
+	struct origin *const *others;
+	size_t other_count;
+	void (*about_others)(struct fetch_request *request);
+	uint32_t patience_ms; /* for a connection, and for any byte; 0: none */
 	/* A body that comes slower crawls; 0: 1 KiB/s. It is shared among the
 	 * requests that run at the origin. */
 	uint32_t min_bytes_per_s;
 	/* The same for as long as it is a FETCH_DEMAND: of this one alone, since
 	 * its reader's time is not shared either. */
 	uint32_t demand_bytes_per_s;
+	/* http: the same, from the size of the body that is announced. */
+	uint32_t whole_within_ms;
 	const char *if_none_match; /* ETag, "*" with FETCH_PUT, or NULL */
 	const char *if_range;	   /* http: a strong ETag; NULL or "": none */
 	enum fetch_method method;

@@ -90,6 +90,10 @@ struct job {
 	struct asked asked;
 	uint64_t deadline_ms;
 	uint32_t silence_ms, connect_ms, min_bytes_per_s, demand_bytes_per_s;
+	uint32_t patience_ms;
+	struct origin *const *others; /* the request's */
+	size_t other_count;
+	uint64_t told_ms; /* about_others */
 	char *path;
 	char *if_none_match, *if_range;
 	char *authorization;
@@ -109,6 +113,7 @@ struct job {
 	struct list rider;	   /* spool->riders */
 	bool is_away;		   /* redirected to another server */
 	bool met_silence;	   /* nothing came, or no connection */
+	bool is_to_be_told;	   /* about_others */
 	/* Set when time is over: the failure, and the next such job. */
 	enum fetch_class end_class;
 	struct err end_err;
@@ -214,6 +219,9 @@ bool hold_begin(struct job *job);
 /* By the transfer thread: one that may move again, or NULL. */
 struct job *hold_end(struct fetcher *fetcher);
 
+/* origins.c */
+bool origin_is_good(struct origin *origin);
+
 /* admit.c */
 /* The next job of an origin that may run now, made RUNNING, or NULL: limit
  * counts those of this origin, all_running and all_limit those of all. Under
@@ -233,6 +241,10 @@ uint64_t job_first_look(const struct fetcher *fetcher, const struct job *job);
 /* Jobs whose time is over or that were canceled: taken out of their state
  * and chained by next_ended. */
 struct job *jobs_expire(struct fetcher *fetcher, uint64_t now_ms);
+/* By the transfer thread: one whose about_others is to be called, or NULL. */
+struct job *job_to_tell(struct fetcher *fetcher);
+/* For how long nothing may come, if it could be had elsewhere. */
+uint32_t job_patience_ms(const struct job *job);
 
 /* transfer.c */
 /* multi and share. */

@@ -164,8 +164,11 @@ static struct job *job_new(struct fetch_request *request)
 	job->deadline_ms = request->deadline_ms;
 	job->min_bytes_per_s = request->min_bytes_per_s;
 	job->demand_bytes_per_s = request->demand_bytes_per_s;
+	job->patience_ms = request->patience_ms;
+	job->others = request->others;
+	job->other_count = request->other_count;
 	set_patience(job, request->is_hasty);
-	job->start_ms = now_ms();
+	job->start_ms = job->told_ms = now_ms();
 	if (copy_text(request->path, &job->path) < 0 ||
 	    copy_text(request->if_none_match, &job->if_none_match) < 0 ||
 	    copy_text(request->if_range, &job->if_range) < 0 ||
@@ -241,14 +244,14 @@ static void probe_end(struct job *job)
 
 void job_alive(struct job *job)
 {
-	struct origin_health *health = &job->origin->health;
+	struct origin_health health;
 
 	if (!job->is_probe)
 		return;
-	scoped_lock(&job->origin->lock);
-	if (health->last == FETCH_UNREACHABLE || health->last == FETCH_BUSY ||
-	    health->last == FETCH_REFUSED)
-		health_next(health, FETCH_OK, now_ms());
+	origin_health(job->origin, &health);
+	if (health.last == FETCH_UNREACHABLE || health.last == FETCH_BUSY ||
+	    health.last == FETCH_REFUSED)
+		origin_note(job->origin, FETCH_OK, now_ms());
 }
 
 static void answer_clear(struct fetch_request *request)

@@ -130,10 +130,29 @@ int origins_choose(const struct origin_health *healths, const uint32_t *tried,
 	return best;
 }
 
-void origin_note(struct origin *origin, enum fetch_class class, uint64_t now_ms)
+bool origin_is_good(struct origin *origin)
 {
 	scoped_lock(&origin->lock);
+	return origin->health.failures == 0;
+}
+
+/* Who waits there, or elsewhere, may do better now. */
+static void look_at_all(struct fetcher *fetcher)
+{
+	scoped_lock(&fetcher->lock);
+	if (!fetcher->is_closing && look_by(fetcher, 0))
+		fetcher_wake(fetcher);
+}
+
+void origin_note(struct origin *origin, enum fetch_class class, uint64_t now_ms)
+{
+	bool was_good = origin_is_good(origin);
+
+	pthread_mutex_lock(&origin->lock);
 	health_next(&origin->health, class, now_ms);
+	pthread_mutex_unlock(&origin->lock);
+	if (origin_is_good(origin) != was_good)
+		look_at_all(origin->fetcher);
 }
 
 void origin_health(struct origin *origin, struct origin_health *ret)

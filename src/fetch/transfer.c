@@ -189,6 +189,14 @@ static void finish_ended(struct fetcher *fetcher)
 	}
 }
 
+static void tell_about_others(struct fetcher *fetcher)
+{
+	struct job *job;
+
+	while ((job = job_to_tell(fetcher)))
+		job->request->about_others(job->request);
+}
+
 static void finish_stillborn(struct fetcher *fetcher)
 {
 	struct fetch_request *request;
@@ -225,6 +233,7 @@ void *transfers_main(void *arg)
 	for (;;) {
 		finish_stillborn(fetcher);
 		finish_ended(fetcher);
+		tell_about_others(fetcher);
 		while ((job = admit(fetcher)))
 			start(fetcher, job);
 		move_held(fetcher);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/io.h"
 #include "dataset/tries.h"
 #include "small-mirror.h"
 
@@ -109,16 +110,36 @@ static void test_haste(void **state)
 	/* Twice as fast as the reader's time asks for. */
 	assert_int_equal(request.min_bytes_per_s, 2 << 20);
 	assert_in_range(request.demand_bytes_per_s, 3 << 17, (3 << 17) + 200);
-	/* A second try has time, and so has one with no other left. */
+	assert_int_equal(request.whole_within_ms, 0);
+	assert_int_equal(request.patience_ms, 0);
+	assert_int_equal(request.other_count, 1);
+	assert_ptr_equal(request.others[0], dataset->mirrors[1].origin);
+	/* A second try has what time is left, not all of it for silence. */
 	tries_note(&tries, 0, FETCH_SLOW, "", 0);
 	request = (struct fetch_request){0};
+	tries.give_up_ms = now_ms() + 4000;
 	tries_haste(&tries, 0, 8 << 20, 1 << 20, &request);
 	assert_false(request.is_hasty);
+	assert_in_range(request.patience_ms, 1, 2001);
+	assert_in_range(request.min_bytes_per_s, 2 << 20, 200 << 20);
+	assert_in_range(request.demand_bytes_per_s, 1 << 18, 25 << 20);
+	/* Another that is bad now may be good in a moment. */
 	request = (struct fetch_request){0};
-	tries_haste(&tries, 1, 8 << 20, 1 << 20, &request);
+	tries_haste(&tries, 1, 0, 0, &request);
 	assert_true(request.is_hasty);
 	assert_int_equal(request.min_bytes_per_s, 0);
 	assert_int_equal(request.demand_bytes_per_s, 0);
+	assert_in_range(request.whole_within_ms, 2666, 2667);
+	assert_int_equal(request.other_count, 1);
+	/* But not one that cannot heal; of a job about one mirror the caller
+	 * has others. */
+	tries_note(&tries, 0, FETCH_REFUSED, "", 0);
+	request = (struct fetch_request){0};
+	tries_haste(&tries, 1, 0, 0, &request);
+	assert_int_equal(request.other_count, 0);
+	tries_init(&tries, dataset, 0, FETCH_DEMAND);
+	tries_haste(&tries, 0, 0, 0, &request);
+	assert_int_equal(request.other_count, 1);
 	node_close(node);
 }
 
