@@ -7,7 +7,7 @@
 #
 #   bench/delay.sh [MIB] [FILES] [PAIRS]
 . "$(dirname "$0")/lib.sh"
-mib=${1:-512} files=${2:-500} pairs=${3:-3}
+mib=${1:-2048} files=${2:-500} pairs=${3:-3}
 
 mkdir -p "$work/big" "$work/mnt" "$work/www/tree"
 head -c $((mib << 20)) /dev/urandom > "$work/big/file"
@@ -51,6 +51,7 @@ with open(sys.argv[1], "rb", buffering=0) as f:
 P
 }
 near=() far=()
+warm_memory $((3 * mib))
 for ((i = 0; i < pairs; i++)); do
 	for ms in 0 20; do
 		start_proxy $ms

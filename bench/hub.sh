@@ -106,6 +106,7 @@ row "mount to first byte" "$took" "curl of listing and file" "$two"
 echo "requests from mount to first byte: $asked"
 
 lard=() other=()
+warm_memory $((3 * mib))
 for ((i = 0; i < pairs; i++)); do
 	fresh_mount large
 	lard+=("$(seconds cat "$work/mnt/$file")")

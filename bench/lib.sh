@@ -30,6 +30,14 @@ drop_caches() {
 	echo 3 > /proc/sys/vm/drop_caches
 }
 
+# warm_memory MIB: of free memory, so that a hypervisor which lends pages at
+# their first use (ten times as slow as a copy) has lent them before, and not in
+# the middle of whatever is measured first.
+warm_memory() {
+	head -c "$(($1 << 20))" /dev/zero > "$work/pages"
+	rm "$work/pages"
+}
+
 now() { date +%s.%N; }
 
 # seconds COMMAND...: wall time, output thrown away

@@ -32,6 +32,7 @@ prefetch() {
 	"$LARDER" prefetch -o "$options" "$@" 2> /dev/null
 }
 ahead=() cold=()
+warm_memory $((3 * mib))
 for ((i = 0; i < pairs; i++)); do
 	rm -rf "$work/cache"
 	ahead+=("$(seconds prefetch "$url/mirror#set" text)")
