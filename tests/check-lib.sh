@@ -62,3 +62,12 @@ if command -v nginx > /dev/null; then
 		fail "no log line: $(cat said)"
 	lib_has_ended "$(cat pid)" || fail "left nginx"
 fi
+
+# What a program leaves below TMPDIR goes though it aborts.
+printf '#!/bin/sh\nmktemp -d\nkill -ABRT $$\n' > aborts
+chmod +x aborts
+status=0
+TMPDIR=$T bash "$top_srcdir/tests/run-test" ./aborts > said || status=$?
+[ $status != 0 ] || fail "an abort is no failure"
+[ -s said ] || fail "the program made no directory"
+[ ! -e "$(cat said)" ] || fail "left $(cat said)"

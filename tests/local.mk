@@ -88,6 +88,7 @@ check_LIBRARIES += %D%/unit/libunit.a
 	%D%/unit/origin-server.h \
 	%D%/unit/own-time.h \
 	%D%/unit/publish-env.h \
+	%D%/unit/scratch.h \
 	%D%/unit/small-mirror.c \
 	%D%/unit/small-mirror.h \
 	$(NULL)
@@ -152,6 +153,7 @@ dist_check_SCRIPTS += \
 	%D%/test-harmed-cache-files-are-refetched.sh \
 	%D%/test-heads-are-asked-conditionally.sh \
 	%D%/test-heads-are-judged.sh \
+	%D%/test-help-is-short-on-a-terminal.sh \
 	%D%/test-hub-cache-serves-clients.sh \
 	%D%/test-hub-branches-move-when-asked.sh \
 	%D%/test-hub-commits-are-listed-once.sh \

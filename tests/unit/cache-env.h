@@ -17,16 +17,10 @@
 #include "base/io.h"
 #include "cache/cache.h"
 
+#include "scratch.h"
+
 /* What the cache tests share: a directory, made-up blobs, waiting. */
 #define UNIT 65536u
-
-static inline char *env_directory(void)
-{
-	char *dir = strdup("/tmp/larder-test-cache-XXXXXX");
-
-	assert(dir && mkdtemp(dir));
-	return dir;
-}
 
 static inline void env_remove(char *dir)
 {

@@ -24,6 +24,7 @@
 #include "base/text.h"
 
 #include "origin-server.h"
+#include "scratch.h"
 
 static bool find_httpd(char path[512])
 {
@@ -57,17 +58,12 @@ static unsigned wait_for_port(const char *path)
 
 bool origin_server_start(struct origin_server *server)
 {
-	const char *parent = getenv("TMPDIR");
 	char httpd[512], port_file[96], log[96];
 
 	memset(server, 0, sizeof(*server));
 	if (!find_httpd(httpd))
 		return false;
-	if (!parent || strlen(parent) > 30)
-		parent = "/tmp";
-	snprintf(server->dir, sizeof(server->dir), "%s/larder-fetch-XXXXXX",
-		 parent);
-	assert(mkdtemp(server->dir));
+	scratch_directory_at(server->dir, sizeof(server->dir));
 	snprintf(server->root, sizeof(server->root), "%s/root", server->dir);
 	snprintf(port_file, sizeof(port_file), "%s/port", server->dir);
 	snprintf(log, sizeof(log), "%s/log", server->dir);

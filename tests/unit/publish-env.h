@@ -11,6 +11,8 @@
 
 #include "base/io.h"
 
+#include "scratch.h"
+
 struct publish_env {
 	char dir[64];
 	char tree[80], mirror[80];
@@ -21,8 +23,7 @@ static int publish_env_setup(void **state)
 {
 	struct publish_env *env = calloc(1, sizeof(*env));
 
-	snprintf(env->dir, sizeof(env->dir), "/tmp/larder-test.XXXXXX");
-	assert_non_null(mkdtemp(env->dir));
+	scratch_directory_at(env->dir, sizeof(env->dir));
 	snprintf(env->tree, sizeof(env->tree), "%s/tree", env->dir);
 	snprintf(env->mirror, sizeof(env->mirror), "%s/mirror", env->dir);
 	assert_int_equal(mkdir(env->tree, 0755), 0);

@@ -567,9 +567,7 @@ struct small_mirror *small_mirror_new(unsigned seed, uint64_t serial,
 	};
 
 	mirror->serial = serial;
-	snprintf(mirror->root, sizeof(mirror->root),
-		 "/tmp/larder-test-mirror-XXXXXX");
-	assert(mkdtemp(mirror->root));
+	scratch_directory_at(mirror->root, sizeof(mirror->root));
 	snprintf(mirror->dir, sizeof(mirror->dir), "%s/m", mirror->root);
 	snprintf(mirror->key_file, sizeof(mirror->key_file), "%s/key.pub",
 		 mirror->root);
@@ -641,14 +639,6 @@ void small_mirror_remove(const struct small_mirror *mirror, const char *what)
 
 	snprintf(path, sizeof(path), "%s/%s", mirror->dir, what);
 	assert(remove_tree(AT_FDCWD, path) == 0);
-}
-
-char *small_directory(void)
-{
-	char *dir = strdup("/tmp/larder-test-dataset-XXXXXX");
-
-	assert(dir && mkdtemp(dir));
-	return dir;
 }
 
 void small_directory_remove(char *dir)

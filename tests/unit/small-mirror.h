@@ -8,6 +8,8 @@
 
 #include "dataset/dataset.h"
 
+#include "scratch.h"
+
 /*
  * A small published mirror, made with the format writers alone: large and
  * small files, zero and repeated chunks, a recipe of two pages, holes,
@@ -52,7 +54,6 @@ void small_mirror_corrupt(const struct small_mirror *mirror, int pack);
 void small_mirror_remove(const struct small_mirror *mirror, const char *what);
 
 /* A temporary directory for caches. The caller frees and removes. */
-char *small_directory(void);
 void small_directory_remove(char *dir);
 
 struct node *small_node(const char *cache_dir, uint32_t timeout_ms);

@@ -23,13 +23,14 @@
 #include "base/io.h"
 #include "base/vec.h"
 
-static char directory[] = "/tmp/larder-test-io.XXXXXX";
+#include "scratch.h"
+
+static char directory[64];
 static int dirfd_of_test = -1;
 
 static int make_directory(void **state)
 {
-	if (!mkdtemp(directory))
-		return -1;
+	scratch_directory_at(directory, sizeof(directory));
 	dirfd_of_test = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return dirfd_of_test < 0;
 }

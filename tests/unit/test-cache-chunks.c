@@ -39,7 +39,7 @@ static int get_chunk(struct cache *cache, const struct digest *digest,
 
 static void a_chunk_is_found_by_its_digest(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir), *other;
 	struct cache_blob *blob = env_blob(cache, 1, 8);
 	_Atomic int recorded = 0;
@@ -69,7 +69,7 @@ static void a_chunk_is_found_by_its_digest(void **state)
 
 static void a_dropped_unit_or_lost_file_is_a_miss(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 2, 4);
 	_Atomic int recorded = 0;

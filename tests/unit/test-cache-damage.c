@@ -29,7 +29,7 @@ static void fixture_make(struct fixture *fixture)
 	struct cache *cache;
 	_Atomic int recorded = 0;
 
-	fixture->dir = env_directory();
+	fixture->dir = scratch_directory();
 	cache = env_open(fixture->dir);
 	blob = env_blob(cache, 1, UNITS);
 	for (uint64_t unit = 0; unit < UNITS; unit++)

@@ -53,7 +53,7 @@ static void set_clock(struct cache *cache, int64_t now_s)
 
 static void test_longest_unused_goes(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache *other = env_open_limited(dir, LIMIT);
 	struct cache_blob *kept, *foreign;
@@ -116,7 +116,7 @@ static uint64_t disk_bytes(const char *dir)
 
 static void test_limit_holds_under_load(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache_usage usage;
 	uint64_t worst = 0;
@@ -142,7 +142,7 @@ static void test_limit_holds_under_load(void **state)
 
 static void test_open_blobs_make_puts_fail(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache_blob *blobs[48];
 	struct cache_usage usage;
@@ -170,7 +170,7 @@ static void test_open_blobs_make_puts_fail(void **state)
  * storing. */
 static void test_limit_holds_without_recording(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *caches[4];
 	unsigned int stored = 0, number;
 	struct cache_usage usage;
@@ -213,7 +213,7 @@ static void test_limit_holds_without_recording(void **state)
 static void test_what_is_refused_makes_room(void **state)
 {
 	const uint64_t limit = 3 * UNIT + UNIT / 8;
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, limit);
 	int r = -ENOSPC;
 
@@ -250,7 +250,7 @@ static void touch_file(const char *path)
 /* Without an index files have no names: they count while they are open. */
 static void test_unnamed_files_count(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache_blob *blobs[48];
 	struct cache_usage usage;
 	struct cache *cache;
@@ -335,7 +335,7 @@ static void age_segment(struct cache *cache, struct cache_blob *blob,
 
 static void test_segments_go_one_by_one(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache *other = env_open_limited(dir, LIMIT);
 	struct cache_blob *blob = env_blob(cache, 7, BIG_UNITS);
@@ -385,7 +385,7 @@ static void test_segments_go_one_by_one(void **state)
  * but what it has left behind can be had. */
 static void test_a_stream_leaves_segments_behind(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache_blob *blob = env_blob(cache, 7, BIG_UNITS), *before;
 	struct cache_usage usage;
@@ -422,7 +422,7 @@ static void test_a_stream_leaves_segments_behind(void **state)
 /* The file goes first: until the index hears of it, it is no damage. */
 static void test_a_lost_segment_is_no_damage(void **state)
 {
-	char *dir = env_directory(), path[BLOB_PATH_MAX];
+	char *dir = scratch_directory(), path[BLOB_PATH_MAX];
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache_blob *blob = env_blob(cache, 7, BIG_UNITS);
 	struct cache_usage usage;
@@ -456,7 +456,7 @@ static bool exists(const char *path)
 
 static void test_leftovers_are_swept(void **state)
 {
-	char *dir = env_directory(), path[512], orphan[600], link[600];
+	char *dir = scratch_directory(), path[512], orphan[600], link[600];
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	char *dot;
 
@@ -500,7 +500,7 @@ static void *remove_directories(void *arg)
 
 static void test_empty_directories_go(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct digest id = env_id(1);
 	struct cache_evicted evicted;

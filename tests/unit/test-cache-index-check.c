@@ -229,7 +229,7 @@ static bool use_damaged(const char *dir)
 
 static void test_scribbled(void **state)
 {
-	char *dir = env_directory(), path[512], index[256];
+	char *dir = scratch_directory(), path[512], index[256];
 	const char *flips = getenv("LARDER_FLIPS");
 	uint64_t count = FLIPS, seen = 0;
 	uint8_t *good, *bad;

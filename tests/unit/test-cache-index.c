@@ -76,7 +76,7 @@ static void test_damaged_is_moved_aside(void **state)
 
 	(void)state;
 	for (int kind = 0; kind < 4; kind++) {
-		char *dir = env_directory();
+		char *dir = scratch_directory();
 		struct stat st;
 
 		fill(dir);
@@ -102,7 +102,7 @@ static void test_damaged_is_moved_aside(void **state)
 
 static void test_empty_index_is_new(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 
 	(void)state;
 	fill(dir);
@@ -120,7 +120,7 @@ static void test_empty_index_is_new(void **state)
 
 static void test_fails_while_running(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache_blob *blob, *other;
 	struct cache_usage usage;
 	struct cache *cache;
@@ -187,7 +187,7 @@ static void rewrite(const char *path, off_t first, off_t end, bool is_noise)
  * was there or not. */
 static void test_written_by_others(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache_usage usage = {0};
 	_Atomic int recorded = 0;
 	struct cache_blob *blob;
@@ -225,7 +225,7 @@ static void test_written_by_others(void **state)
 
 static void test_full_disk(void **state)
 {
-	char *dir = env_directory(), path[512] = "";
+	char *dir = scratch_directory(), path[512] = "";
 	struct cache_blob *blob;
 	struct cache *cache;
 	struct cache_usage usage;
@@ -292,7 +292,7 @@ static void test_full_disk(void **state)
 
 static void test_stale_generation_is_void(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct index *index;
 	struct index_op ops[3];
 	struct blob_row row;

@@ -155,7 +155,7 @@ static void wait_for_sweep(struct cache *cache)
 
 static void test_killed_and_opened_again(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache_usage usage;
 	struct cache_blob *blob;
 	struct digest id = env_id(2);
@@ -242,7 +242,7 @@ static void age_object(struct cache *cache, unsigned int number)
  * lately stays. */
 static void test_objects_are_bounded(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct digest pinned = env_id(0);
 	const struct cache_pin pin = {

@@ -71,7 +71,7 @@ static struct cache_pin pin_of(struct digest *ids, unsigned int first,
 
 static void test_pinned_stays(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache *other = env_open_limited(dir, LIMIT);
 	struct digest ids[32];
@@ -115,7 +115,7 @@ static void test_pinned_stays(void **state)
 /* A process per pin, all at once. */
 static void test_processes_pin(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache;
 	int status;
 
@@ -185,7 +185,7 @@ static void write_pin(const char *dir, const char *name, const char *text)
  * lines of later versions do no harm. */
 static void test_pins_are_files(void **state)
 {
-	char *dir = env_directory(), path[600];
+	char *dir = scratch_directory(), path[600];
 	struct cache *cache = env_open(dir);
 	struct digest ids[3], late = env_id(7);
 	struct cache_pin pin = pin_of(ids, 0, 3);
@@ -220,7 +220,7 @@ static void test_pins_are_files(void **state)
 /* A pin that cannot be read: nothing goes. */
 static void test_unreadable_pins_keep_all(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	struct cache_usage usage;
 

@@ -120,7 +120,7 @@ static unsigned int present_units(const char *dir, bool fill)
 
 static void test_killed_at_random(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	unsigned int seed = (unsigned int)getpid();
 	pid_t pids[PROCESSES];
 
@@ -171,7 +171,7 @@ static void run_over_limit(const char *dir, unsigned int process)
 
 static void test_evicted_under_load(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	unsigned int seed = (unsigned int)getpid();
 	struct cache_usage usage;
 	pid_t pids[PROCESSES];
@@ -247,7 +247,7 @@ static unsigned int count_files(const char *dir)
 
 static void test_first_puts_meet_in_one_file(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	pid_t pids[PROCESSES];
 	struct cache *cache;
 
@@ -289,7 +289,7 @@ static void run_put_and_die(const char *dir, unsigned int number)
 
 static void test_orphan_is_adopted(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache_blob *blob;
 	struct cache *cache;
 	_Atomic int recorded = 0;
@@ -380,7 +380,7 @@ static void run_serve_beside_stopped(const char *dir, unsigned int number)
 
 static void stopped_then(int signal_of_end)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache_blob *blob;
 	struct cache *cache;
 	_Atomic int recorded = 0;
@@ -470,7 +470,7 @@ static void wait_byte(void)
 
 static void test_claim_dies_with_its_holder(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct digest unit = env_id(5), other = env_id(6);
 	struct cache *cache;
 	uint32_t progress;
@@ -508,7 +508,7 @@ static void run_hold_a_second(const char *dir, unsigned int number)
 
 static void test_unclaim_wakes_waiters(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	pid_t holder, waiter;
 
 	(void)state;

@@ -39,7 +39,7 @@ static void write_text(const char *dir, const char *name, const char *text)
 
 static void test_a_file(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 
 	(void)state;
 	write_text(dir, "file", "");
@@ -50,7 +50,7 @@ static void test_a_file(void **state)
 
 static void test_other_version(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 
 	(void)state;
 	write_text(dir, "larder-cache", "larder-cache 2\n");
@@ -63,7 +63,7 @@ static void test_other_version(void **state)
 /* What a power cut may leave of a directory that was being made. */
 static void test_empty_version(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct stat st;
 
 	(void)state;
@@ -85,7 +85,7 @@ static void test_empty_version(void **state)
 
 static void test_other_things(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 
 	(void)state;
 	write_text(dir, "thesis.tex", "years of work");
@@ -95,7 +95,7 @@ static void test_other_things(void **state)
 
 static void test_world_writable(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 
 	(void)state;
 	assert_int_equal(chmod(dir, 0777), 0);
@@ -105,7 +105,7 @@ static void test_world_writable(void **state)
 
 static void test_foreign_owner(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 
 	(void)state;
 	if (chown(dir, 12345, 12345) < 0)
@@ -116,7 +116,7 @@ static void test_foreign_owner(void **state)
 
 static void test_missing_parents_are_made(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/a/b/c", dir);
@@ -127,7 +127,7 @@ static void test_missing_parents_are_made(void **state)
 
 static void test_read_only_disk(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache_blob *blob;
 	struct cache *cache;
 	_Atomic int recorded = 0;

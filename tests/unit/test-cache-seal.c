@@ -64,7 +64,7 @@ static void flip(const char *path, uint64_t offset)
 
 static int all_setup(void **state)
 {
-	*state = env_directory();
+	*state = scratch_directory();
 	return 0;
 }
 
@@ -324,7 +324,7 @@ static struct cache_blob *put_segments(struct cache *cache,
 static void test_segments_have_their_digest(void **state)
 {
 	const size_t size = (size_t)264 << 20;
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, UINT64_C(2) << 30);
 	void *zeros = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
 			   -1, 0);

@@ -74,7 +74,7 @@ static void put_blob(struct cache *cache, unsigned int number)
 
 static void test_stopped_evictor_is_overtaken(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	uint64_t until_ms = now_ms() + FOREVER_MS;
 	struct cache_usage usage = {0};
@@ -107,7 +107,7 @@ static void test_stopped_writer_costs_the_record(void **state)
 {
 	uint64_t until_ms = now_ms() + FOREVER_MS;
 	struct cache *cache, *other;
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	pid_t stopped;
 
 	(void)state;
@@ -140,7 +140,7 @@ static void test_stopped_writer_keeps_a_new_cache(void **state)
 {
 	uint64_t until_ms = now_ms() + FOREVER_MS;
 	struct cache_usage usage = {0};
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache *cache = env_open(dir);
 	pid_t stopped;
 
@@ -166,7 +166,7 @@ static void test_stopped_writer_keeps_a_new_cache(void **state)
 /* Stopped while it checks a file for its complete mark. */
 static void test_stopped_sealer_keeps_nobody(void **state)
 {
-	char *dir = env_directory(), name[BLOB_PATH_MAX], path[512];
+	char *dir = scratch_directory(), name[BLOB_PATH_MAX], path[512];
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 3, UNITS);
 	uint64_t until_ms = now_ms() + FOREVER_MS;

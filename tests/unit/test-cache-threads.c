@@ -64,7 +64,7 @@ static void run_all(struct shared *shared, void *(*run)(void *arg))
 
 static void test_threads_share(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct shared shared = { .cache = env_open(dir) };
 
 	(void)state;
@@ -90,7 +90,7 @@ static void *run_wait(void *arg)
 
 static void test_wait_and_wake(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct shared shared = { .cache = env_open(dir) };
 	struct digest unit = env_id(1);
 	int64_t own_begun;
@@ -113,7 +113,7 @@ static void test_wait_and_wake(void **state)
 
 static void test_close_calls_back(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 1, UNITS);
 	_Atomic int recorded = 0;

@@ -87,7 +87,7 @@ static void test_evicted_is_not_missing(void **state)
 		.threads = 2,
 		.report = on_fault,
 	};
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir), *other = env_open(dir);
 	struct cache_verify_result result;
 	pthread_t thread;

@@ -18,7 +18,7 @@
 
 static void test_put_is_visible_and_survives(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 1, 300);
 	_Atomic int recorded = 0;
@@ -56,7 +56,7 @@ static void test_layout(void **state)
 		"larder-cache", "CACHEDIR.TAG", "ballast", "index/data.mdb",
 		"blobs", "objects", "heads", "pins",
 	};
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct stat st;
 	char path[256];
@@ -76,7 +76,7 @@ static void test_layout(void **state)
 
 static void test_zero_unit_is_a_hole(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 2, 4);
 	uint8_t data[UNIT], zeros[UNIT] = { 0 };
@@ -118,7 +118,7 @@ static void test_zero_unit_is_a_hole(void **state)
 static void test_put_reads_no_hole(void **state)
 {
 	static uint8_t data[UNIT - 1000];
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 3, 64);
 	unsigned char in_core[UNIT / 4096];
@@ -154,7 +154,7 @@ static void test_put_reads_no_hole(void **state)
 
 static void test_refuses_bad_ranges(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 3, 4), *other;
 	struct digest id = env_id(3), none = { 0 };
@@ -184,7 +184,7 @@ static void test_refuses_bad_ranges(void **state)
 
 static void test_empty_blob_is_complete(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct digest id = env_id(4);
 	struct cache_blob *blob;
@@ -203,7 +203,7 @@ static void test_large_blob_lies_in_segments(void **state)
 {
 	enum { UNITS = 16 };
 	const uint64_t size = UINT64_C(520) << 20, length = 1 << 20;
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	struct cache *cache = env_open_limited(dir, UINT64_C(2) << 30);
 	uint8_t *data = malloc(length), *read_back = malloc(length);
 	struct digest id = env_id(5);
@@ -251,7 +251,7 @@ static void test_large_blob_lies_in_segments(void **state)
 
 static void test_objects_and_heads(void **state)
 {
-	char *dir = env_directory(), path[512], hex[DIGEST_HEX_MAX];
+	char *dir = scratch_directory(), path[512], hex[DIGEST_HEX_MAX];
 	struct cache *cache = env_open(dir);
 	struct digest name = env_id(6);
 	struct buf buf;
@@ -308,7 +308,7 @@ static void test_objects_and_heads(void **state)
 
 static void test_two_caches_of_one_process(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *first = env_open(dir), *second = env_open(dir);
 	struct cache_blob *a = env_blob(first, 7, 8);
 	struct cache_blob *b = env_blob(second, 7, 8);
@@ -338,7 +338,7 @@ static void test_two_caches_of_one_process(void **state)
 
 static void test_usage_counts_blocks(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 8, 64);
 	struct cache_usage usage;

@@ -43,7 +43,7 @@ static void corrupt_frames_come_from_the_next_mirror(void **state)
 	struct small_mirror *bad = small_mirror_new(2, 1, SMALL_PLAIN, NULL);
 	struct small_mirror *good = small_mirror_new(2, 1, SMALL_REVERSED, bad);
 	const char *mirrors[] = {bad->dir, good->dir};
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 
 	(void)state;
 	small_mirror_corrupt(bad, 0);
@@ -70,7 +70,7 @@ static void wrong_places_are_asked_for_again(void **state)
 	struct small_mirror *other =
 		small_mirror_new(3, 1, SMALL_REVERSED, mirror);
 	const char *both[] = {mirror->dir, other->dir};
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 	struct snapshot *snapshot;
 	struct dataset *dataset;
 	struct entry_attr attr;
@@ -247,7 +247,7 @@ static void transfers_break_and_go_on(void **state)
 
 static void a_range_is_one_request_and_nothing_comes_twice(void **state)
 {
-	char *dir = small_directory(), *log;
+	char *dir = scratch_directory(), *log;
 	struct snapshot *snapshot;
 	struct served s = {0};
 	struct entry_attr attr;

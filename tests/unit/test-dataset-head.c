@@ -151,7 +151,7 @@ static void the_next_mirror_has_a_head_too(void **state)
 
 static void the_last_good_head_serves_when_no_mirror_answers(void **state)
 {
-	char *dir = small_directory(), away[300];
+	char *dir = scratch_directory(), away[300];
 	const char *mirrors[] = {first->dir};
 	struct node *node = small_node(dir, 5000);
 	struct dataset *dataset = small_dataset(node, first, mirrors, 1);
@@ -188,7 +188,7 @@ static void note_change(void *arg, struct dataset *dataset)
 
 static void a_new_head_is_noticed_and_an_old_one_refused(void **state)
 {
-	char *dir = small_directory(), live[300], spare[300];
+	char *dir = scratch_directory(), live[300], spare[300];
 	const char *keys[] = {first->key_file};
 	struct dataset_options options = {
 		.name = SMALL_NAME,

@@ -53,7 +53,7 @@ static void set_up(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
 	f->mirror = small_mirror_new(21, 1, SMALL_PLAIN, NULL);
-	f->cache_dir = small_directory();
+	f->cache_dir = scratch_directory();
 	sem_init(&f->ended, 0, 0);
 }
 

@@ -73,7 +73,7 @@ static struct node_stats end_reader(pid_t pid, int fd)
 
 static void nothing_is_fetched_twice(void **state)
 {
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 	uint64_t fetched = 0, overtaken = 0;
 	pid_t pids[4];
 	int fds[4];
@@ -94,7 +94,7 @@ static void nothing_is_fetched_twice(void **state)
 
 static void a_killed_reader_is_taken_over(void **state)
 {
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 	pid_t killed, other;
 	uint64_t start;
 	int fds[2];
@@ -122,7 +122,7 @@ static void a_killed_reader_is_taken_over(void **state)
 
 static void a_silent_one_is_overtaken(void **state)
 {
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 	struct node_stats stats;
 	pid_t stopped, other;
 	uint64_t start;

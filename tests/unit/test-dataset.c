@@ -187,7 +187,7 @@ static void files_read_right_without_a_cache(void **state)
 
 static void files_read_right_with_a_cache(void **state)
 {
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 	struct node_stats stats;
 	struct fixture f = {0};
 
@@ -219,7 +219,7 @@ static void read_part(struct fixture *f, uint64_t number,
 /* What is said to lie in a cache file and then does not come from it. */
 static void a_failed_file_is_done_without(void **state)
 {
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 	struct blocking_waiter *waiter = blocking_waiter_new();
 	const struct small_file *big = small_file(mirror, SMALL_BIG);
 	struct read_result result;
@@ -344,7 +344,7 @@ static void wait_for_xattr(struct fixture *f, uint64_t number, const char *name,
 static void attributes_tell_the_story(void **state)
 {
 	struct blocking_waiter *waiter = blocking_waiter_new();
-	char *dir = small_directory(), *list, text[32];
+	char *dir = scratch_directory(), *list, text[32];
 	struct fixture f = {0};
 	struct entry_attr attr;
 	uint8_t data[16];
@@ -456,7 +456,7 @@ static void many_read_without_a_cache(void **state)
 
 static void many_read_with_a_cache(void **state)
 {
-	char *dir = small_directory();
+	char *dir = scratch_directory();
 
 	(void)state;
 	many_read(dir);

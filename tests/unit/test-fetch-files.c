@@ -25,6 +25,7 @@
 #include "fetch/fetch.h"
 
 #include "origin-server.h"
+#include "scratch.h"
 
 #define SIZE (3u << 20)
 #define TAG 0x6c61726465720002
@@ -496,8 +497,7 @@ static int make_files(void **state)
 	char path[128];
 
 	(void)state;
-	snprintf(dir, sizeof(dir), "/tmp/larder-files-XXXXXX");
-	assert_non_null(mkdtemp(dir));
+	scratch_directory_at(dir, sizeof(dir));
 	snprintf(healthy, sizeof(healthy), "%s/healthy", dir);
 	snprintf(hanging, sizeof(hanging), "%s/hanging", dir);
 	snprintf(path, sizeof(path), "%s/sub", healthy);

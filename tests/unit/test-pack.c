@@ -26,6 +26,7 @@
 #include "format/pack.h"
 
 #include "data.h"
+#include "scratch.h"
 
 #define GOLDEN_ID                                                              \
 	"f2f5c71449c6da3d13113c264e09c0fae970bcac0c395fd45f30cd1540c53a6c"
@@ -110,8 +111,7 @@ static void make_pack(struct buf *pack, uint32_t count)
 
 static void test_zstd_tool_accepts_a_pack(void **state)
 {
-	char path[] = "/tmp/larder-pack-XXXXXX";
-	char command[128];
+	char dir[64], path[80], command[128];
 	struct buf pack;
 	int fd, r;
 
@@ -120,13 +120,16 @@ static void test_zstd_tool_accepts_a_pack(void **state)
 		skip();
 	buf_init(&pack, 1 << 20);
 	make_pack(&pack, 100);
-	fd = mkstemp(path);
+	scratch_directory_at(dir, sizeof(dir));
+	snprintf(path, sizeof(path), "%s/pack", dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(write_full(fd, pack.data, pack.len), 0);
 	close(fd);
 	snprintf(command, sizeof(command), "zstd -q -t %s", path);
 	r = system(command);
 	unlink(path);
+	rmdir(dir);
 	assert_int_equal(r, 0);
 	buf_release(&pack);
 }
