@@ -85,6 +85,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/check.c \
 	%D%/cli/command.c \
 	%D%/cli/cli.h \
+	%D%/cli/config-file.c \
 	%D%/cli/du.c \
 	%D%/cli/evict.c \
 	%D%/cli/faults.c \
@@ -103,6 +104,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/mount-request.h \
 	%D%/cli/mount.c \
 	%D%/cli/option-rows.h \
+	%D%/cli/option-tables.c \
 	%D%/cli/pin.c \
 	%D%/cli/prefetch-show.c \
 	%D%/cli/prefetch-show.h \
@@ -114,6 +116,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cli/select.c \
 	%D%/cli/select.h \
 	%D%/cli/settings.c \
+	%D%/cli/settings.h \
 	%D%/cli/sources.c \
 	%D%/cli/status.c \
 	%D%/cli/tag.c \

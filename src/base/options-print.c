@@ -84,26 +84,30 @@ static void print_help_line(FILE *file, const struct option_def *def)
 	fputc('\n', file);
 }
 
-void options_print_help(const struct options *options, FILE *file)
+bool options_print_help(const struct options *options, FILE *file,
+			bool is_short)
 {
+	bool is_cut = false;
+
 	for (size_t i = 0; i < options->slots.count; i++) {
 		const struct option_def *def = options->slots.items[i].def;
 
-		if (def->is_hidden)
+		is_cut |= is_short && def->is_rare;
+		if (def->is_hidden || (is_short && def->is_rare))
 			continue;
 		if (def->type == OPTION_HEADING)
 			fprintf(file, "%s%s\n", i > 0 ? "\n" : "", def->help);
 		else
 			print_help_line(file, def);
 	}
+	return is_cut;
 }
 
 /* Commands (--help, -c) are no settings. */
 static bool is_setting(const struct option_def *def)
 {
 	return !def->is_hidden && def->type != OPTION_HEADING &&
-	       def->type != OPTION_WORDS &&
-	       def->places != OPTION_ARGV;
+	       def->type != OPTION_WORDS && def->places != OPTION_ARGV;
 }
 
 void options_print_values(const struct options *options, FILE *file)

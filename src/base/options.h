@@ -82,6 +82,7 @@ struct option_def {
 	char letter;
 	bool ends_parsing; /* --help: what follows is not looked at */
 	bool is_hidden;	   /* not in --help */
+	bool is_rare;	   /* not in a short one */
 };
 
 struct option_source {
@@ -137,8 +138,10 @@ bool mount_word_is_ignored(const char *word);
 /* Whether something other than the default set it. */
 bool options_is_set(const struct options *options, const char *name);
 
-/* The option lines of --help, at most 80 columns. */
-void options_print_help(const struct options *options, FILE *file);
+/* The option lines of --help, at most 80 columns. True: some are rare and left
+ * out of a short one. */
+bool options_print_help(const struct options *options, FILE *file,
+			bool is_short);
 
 /* --print-config: "name = value ; where it is from", readable again as a
  * configuration file. */

@@ -110,7 +110,7 @@ int mirror_command_begin(struct options *options,
 			cli_usage(command->name, "%s", err_text(&err, r)));
 	if (want_help) {
 		printf("usage: %s\n%s\n\n", command->usage, command->summary);
-		options_print_help(options, stdout);
+		(void)options_print_help(options, stdout, false);
 		return CLI_EXIT(CLI_DONE);
 	}
 	if (command->reach)

@@ -44,7 +44,7 @@ int cmd_umount(int argc, char **argv)
 		code = cli_usage("umount", "%s", err_text(&err, r));
 	} else if (own.want_help) {
 		printf("usage: " USAGE "\nUnmount what larder mounted.\n\n");
-		options_print_help(&options, stdout);
+		(void)options_print_help(&options, stdout, false);
 	} else if (!options.operands.count) {
 		code = cli_usage("umount",
 				 "MOUNTPOINT is missing\nusage: " USAGE);

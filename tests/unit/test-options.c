@@ -424,7 +424,7 @@ static void help_fits_the_terminal(void **state)
 	size_t len;
 	FILE *file = open_memstream(&text, &len);
 
-	options_print_help(&f->options, file);
+	assert_false(options_print_help(&f->options, file, false));
 	fclose(file);
 	for (char *line = text; *line; line = strchr(line, '\n') + 1)
 		assert_true(strcspn(line, "\n") <= 80);
