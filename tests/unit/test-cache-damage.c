@@ -274,7 +274,7 @@ static void test_truncated_while_open(void **state)
  * are read again; no call has said so. */
 static void test_lost_by_the_kernel(void **state)
 {
-	struct fixture fixture = {.dir = env_directory()};
+	struct fixture fixture = {.dir = scratch_directory()};
 	struct cache *cache = env_open(fixture.dir);
 	struct cache_blob *blob = env_blob(cache, 1, UNITS);
 	_Atomic int recorded = 0;

@@ -137,7 +137,7 @@ static struct cache_verify_result verify(struct cache *cache, bool is_repair)
 static void test_blobs_are_what_they_are_named_by(void **state)
 {
 	static const uint32_t units[] = {1, 3, 150};
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct cache_verify_result result;
 
@@ -179,7 +179,7 @@ static void test_blobs_are_what_they_are_named_by(void **state)
 /* By reference: the digest of the bytes is the name. */
 static void test_files_are_what_they_are_named_by(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct hasher *hasher = hasher_new();
 	struct cache_verify_result result;
@@ -224,7 +224,7 @@ static void test_files_are_what_they_are_named_by(void **state)
 static void test_places_are_read(void **state)
 {
 	static const char nonsense[] = "these are no places at all";
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct places_pack pack = {.size = 1000};
 	struct place place = {.stored_bytes = 100};
