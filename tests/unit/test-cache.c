@@ -182,6 +182,39 @@ static void test_refuses_bad_ranges(void **state)
 	env_remove(dir);
 }
 
+/* What was stored of it was cut otherwise: nothing of that is taken for what is
+ * asked now. */
+static void test_other_units_are_a_miss(void **state)
+{
+	char *dir = env_directory();
+	struct cache *cache = env_open(dir);
+	struct cache_blob *blob = env_blob(cache, 5, 4), *other;
+	_Atomic int recorded = 0;
+
+	(void)state;
+	for (uint64_t unit = 0; unit < 4; unit++)
+		assert_int_equal(env_put(blob, 5, unit, &recorded), 0);
+	env_wait(&recorded, 4);
+	cache_blob_close(blob);
+	cache_close(cache);
+	cache = env_open(dir);
+	blob = env_blob(cache, 5, 4);
+	assert_int_equal(cache_blob_has(blob, 1, UNIT, UNIT / 2), 0);
+	assert_int_equal(cache_blob_has(blob, 1, UNIT - 16, UNIT), 0);
+	assert_int_equal(cache_blob_has(blob, 1, UNIT, UNIT), 1);
+	cache_blob_close(blob);
+	cache_close(cache);
+	cache = env_open(dir);
+	other = env_blob(cache, 5, 8);
+	assert_int_equal(cache_blob_has(other, 1, UNIT, UNIT), 0);
+	assert_int_equal(env_put(other, 5, 7, &recorded), 0);
+	env_wait(&recorded, 5);
+	assert_int_equal(env_check(other, 5, 7), 1);
+	cache_blob_close(other);
+	cache_close(cache);
+	env_remove(dir);
+}
+
 static void test_empty_blob_is_complete(void **state)
 {
 	char *dir = scratch_directory();
@@ -368,6 +401,7 @@ int main(void)
 		cmocka_unit_test(test_zero_unit_is_a_hole),
 		cmocka_unit_test(test_put_reads_no_hole),
 		cmocka_unit_test(test_refuses_bad_ranges),
+		cmocka_unit_test(test_other_units_are_a_miss),
 		cmocka_unit_test(test_empty_blob_is_complete),
 		cmocka_unit_test(test_large_blob_lies_in_segments),
 		cmocka_unit_test(test_objects_and_heads),
