@@ -188,6 +188,13 @@ int cli_source_open_dataset(struct cli *cli, struct cli_dataset *dataset,
 			    const char *path, struct cli_source *ret,
 			    struct err *err);
 void cli_source_close(struct cli_source *source);
+/* Opens the source that was named, looks with a buffer for paths in it, and
+ * closes it. */
+struct buf;
+int cli_look(struct cli *cli,
+	     int (*look)(struct cli_source *source, void *arg, struct buf *path,
+			 struct err *err),
+	     void *arg, struct err *err);
 /* Make a call that may park until it has its result. */
 #define CLI_WAIT(source, call)                                                 \
 	({                                                                     \

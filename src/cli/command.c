@@ -2,7 +2,10 @@
 /* The frame of a command that looks into a source or a cache. */
 #include <config.h>
 
+#include "base/buf.h"
 #include "cli/cli.h"
+
+#define PATH_BYTES_MAX (1u << 20)
 
 int cli_run(const struct cli_command *command, int argc, char **argv,
 	    int (*run)(struct cli *cli, void *arg, struct err *err), void *arg)
@@ -18,6 +21,25 @@ int cli_run(const struct cli_command *command, int argc, char **argv,
 	}
 	cli_end(&cli);
 	return code - 1;
+}
+
+int cli_look(struct cli *cli,
+	     int (*look)(struct cli_source *source, void *arg, struct buf *path,
+			 struct err *err),
+	     void *arg, struct err *err)
+{
+	struct cli_source source;
+	struct buf path;
+	int r = cli_source_open(cli, cli->options.operands.items[0], &source,
+				err);
+
+	if (r < 0)
+		return r;
+	buf_init(&path, PATH_BYTES_MAX);
+	r = look(&source, arg, &path, err);
+	buf_release(&path);
+	cli_source_close(&source);
+	return r;
 }
 
 int cli_cache_open(struct cli *cli, struct cache **ret, struct err *err)

@@ -15,8 +15,6 @@
 #include "format/catalog.h"
 #include "format/limits.h"
 
-#define PATH_BYTES_MAX (1u << 20)
-
 struct du {
 	struct cli_source *source;
 	uint64_t depth;
@@ -129,28 +127,24 @@ static int walk(struct du *du, uint64_t dir, uint64_t depth, struct buf *path,
 	return r;
 }
 
+static int walk_source(struct cli_source *source, void *arg, struct buf *path,
+		       struct err *err)
+{
+	const char *name = source->path[0] ? source->path : ".";
+	struct du *du = arg;
+	int r = 0;
+
+	du->source = source;
+	if (du->depth && source->attr.type == ENTRY_DIRECTORY)
+		r = walk(du, source->attr.number, du->depth, path, err);
+	if (r == 0)
+		print_total(du, name, strlen(name), &source->attr);
+	return r;
+}
+
 static int print_totals(struct cli *cli, void *arg, struct err *err)
 {
-	struct du *du = arg;
-	struct cli_source source;
-	struct buf path;
-	int r = cli_source_open(cli, cli->options.operands.items[0], &source,
-				err);
-
-	if (r < 0)
-		return r;
-	du->source = &source;
-	buf_init(&path, PATH_BYTES_MAX);
-	if (du->depth && source.attr.type == ENTRY_DIRECTORY)
-		r = walk(du, source.attr.number, du->depth, &path, err);
-	if (r == 0) {
-		const char *name = source.path[0] ? source.path : ".";
-
-		print_total(du, name, strlen(name), &source.attr);
-	}
-	buf_release(&path);
-	cli_source_close(&source);
-	return r;
+	return cli_look(cli, walk_source, arg, err);
 }
 
 int cmd_du(int argc, char **argv)

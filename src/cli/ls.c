@@ -16,7 +16,6 @@
 
 /* Deeper than any catalog may be: paths are printed, not recursed into blindly.
  */
-#define PATH_BYTES_MAX (1u << 20)
 
 struct ls {
 	struct cli_source *source;
@@ -232,28 +231,23 @@ static int list_directory(struct ls *ls, uint64_t dir, struct buf *path, struct 
 	return r;
 }
 
-static int list_source(struct cli *cli, struct ls *ls, struct err *err)
+static int list_source(struct cli_source *source, void *arg, struct buf *path,
+		       struct err *err)
 {
-	struct cli_source source;
-	struct buf path;
-	int r = cli_source_open(cli, cli->options.operands.items[0], &source,
-				err);
+	struct ls *ls = arg;
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	ls->source = &source;
-	buf_init(&path, PATH_BYTES_MAX);
+	ls->source = source;
 	if (ls->is_json)
 		printf("{\"format\": 1, \"entries\": [");
 	ls->is_first = true;
-	if (source.attr.type == ENTRY_DIRECTORY)
-		r = list_directory(ls, source.attr.number, &path, err);
+	if (source->attr.type == ENTRY_DIRECTORY)
+		r = list_directory(ls, source->attr.number, path, err);
 	else
-		print_entry(ls, source.path, strlen(source.path), &source.attr);
+		print_entry(ls, source->path, strlen(source->path),
+			    &source->attr);
 	if (ls->is_json)
 		printf("\n]}\n");
-	buf_release(&path);
-	cli_source_close(&source);
 	if (r == 0 && (fflush(stdout) || ferror(stdout)))
 		r = err_set(err, EIO, "cannot write the list");
 	return r;
@@ -282,8 +276,9 @@ static int list_configured(struct cli *cli, const struct ls *ls)
 
 static int list(struct cli *cli, void *arg, struct err *err)
 {
-	return cli->options.operands.count ? list_source(cli, arg, err) :
-					     list_configured(cli, arg);
+	return cli->options.operands.count ?
+		       cli_look(cli, list_source, arg, err) :
+		       list_configured(cli, arg);
 }
 
 int cmd_ls(int argc, char **argv)

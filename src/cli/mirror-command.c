@@ -157,6 +157,28 @@ int load_secret_key(const char *path, struct secret_key *ret,
 	return r;
 }
 
+int mirror_command_sign(const struct mirror_command *command,
+			const char *const *operands, const char *key_file,
+			head_fn *make, const char *done)
+{
+	char digest[DIGEST_TEXT_MAX];
+	const struct secret_key *used;
+	struct secret_key key;
+	struct head head;
+	struct err err = {0};
+	int r = load_secret_key(key_file, &key, &used, &err);
+
+	if (r == 0)
+		r = make(command, operands, used, &head, &err);
+	secret_key_wipe(&key);
+	if (r < 0)
+		return cli_fail(command->name, r, &err);
+	printf("%s %s%s%s serial %" PRIu64 " %s\n", done, head.dataset,
+	       head.tag[0] ? "@" : "", head.tag, head.serial,
+	       digest_text(&head.catalog, digest));
+	return CLI_DONE;
+}
+
 static void on_signal(int number)
 {
 	stop_signal = number;

@@ -48,6 +48,17 @@ int mirror_command_run(const struct mirror_command *command, int argc,
 int load_secret_key(const char *path, struct secret_key *ret,
 		    const struct secret_key **ret_key, struct err *err);
 
+/*
+ * A command that signs a head: make does it with the key in key_file (NULL:
+ * none), and what it made is printed, after "tagged" or the like. An exit code.
+ */
+typedef int head_fn(const struct mirror_command *command,
+		    const char *const *operands, const struct secret_key *key,
+		    struct head *ret, struct err *err);
+int mirror_command_sign(const struct mirror_command *command,
+			const char *const *operands, const char *key_file,
+			head_fn *make, const char *done);
+
 /* Set by SIGINT and SIGTERM once stop_on_signals was called. A second signal
  * ends the process. */
 extern volatile sig_atomic_t stop_signal;

@@ -5,8 +5,7 @@
  */
 #include <config.h>
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <stddef.h>
 
 #include "cli/cli.h"
 #include "cli/mirror-command.h"
@@ -30,28 +29,25 @@ static const struct option_def rollback_options[] = {
 };
 #undef AT
 
+static int make_current(const struct mirror_command *command,
+			const char *const *operands,
+			const struct secret_key *key, struct head *ret,
+			struct err *err)
+{
+	const struct arguments *arguments = command->target;
+
+	return publish_rollback(operands[0], &command->reach->access,
+				operands[1], operands[2], key,
+				arguments->is_forced, ret, err);
+}
+
 static int rollback(const struct mirror_command *command,
 		    const struct options *options)
 {
 	const struct arguments *arguments = command->target;
-	const char *const *operands = options->operands.items;
-	char digest[DIGEST_TEXT_MAX];
-	const struct secret_key *used;
-	struct secret_key key;
-	struct head head;
-	struct err err = {0};
-	int r = load_secret_key(arguments->key, &key, &used, &err);
 
-	if (r == 0)
-		r = publish_rollback(operands[0], &command->reach->access,
-				     operands[1], operands[2], used,
-				     arguments->is_forced, &head, &err);
-	secret_key_wipe(&key);
-	if (r < 0)
-		return cli_fail("rollback", r, &err);
-	printf("rolled back %s serial %" PRIu64 " %s\n", head.dataset,
-	       head.serial, digest_text(&head.catalog, digest));
-	return CLI_DONE;
+	return mirror_command_sign(command, options->operands.items,
+				   arguments->key, make_current, "rolled back");
 }
 
 int cmd_rollback(int argc, char **argv)

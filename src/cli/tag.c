@@ -4,7 +4,6 @@
  */
 #include <config.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -54,38 +53,27 @@ static int delete_tag(const struct mirror_access *access,
 	return CLI_DONE;
 }
 
-static int set_tag(const struct arguments *arguments,
-		   const struct mirror_access *access,
-		   const char *const *operands)
+static int make_tag(const struct mirror_command *command,
+		    const char *const *operands, const struct secret_key *key,
+		    struct head *ret, struct err *err)
 {
-	char digest[DIGEST_TEXT_MAX];
-	const struct secret_key *used;
-	struct secret_key key;
-	struct head head;
-	struct err err = {0};
-	int r = load_secret_key(arguments->key, &key, &used, &err);
+	const struct arguments *arguments = command->target;
 
-	if (r == 0)
-		r = publish_tag(operands[0], access, operands[1], operands[2],
-				arguments->serial, used, arguments->is_forced,
-				&head, &err);
-	secret_key_wipe(&key);
-	if (r < 0)
-		return cli_fail("tag", r, &err);
-	printf("tagged %s@%s serial %" PRIu64 " %s\n", head.dataset, head.tag,
-	       head.serial, digest_text(&head.catalog, digest));
-	return CLI_DONE;
+	return publish_tag(operands[0], &command->reach->access, operands[1],
+			   operands[2], arguments->serial, key,
+			   arguments->is_forced, ret, err);
 }
 
 static int tag(const struct mirror_command *command,
 	       const struct options *options)
 {
 	const struct arguments *arguments = command->target;
-	const struct mirror_access *access = &command->reach->access;
+	const char *const *operands = options->operands.items;
 
 	return arguments->is_delete ?
-		       delete_tag(access, options->operands.items) :
-		       set_tag(arguments, access, options->operands.items);
+		       delete_tag(&command->reach->access, operands) :
+		       mirror_command_sign(command, operands, arguments->key,
+					   make_tag, "tagged");
 }
 
 int cmd_tag(int argc, char **argv)
