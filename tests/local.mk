@@ -126,6 +126,7 @@ dist_check_SCRIPTS += \
 	%D%/check-lib.sh \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
+	%D%/test-a-mistyped-mirror-fails-at-once.sh \
 	%D%/test-a-stalled-mirror-is-left.sh \
 	%D%/test-a-stalled-second-try-is-left.sh \
 	%D%/test-attributes-tell-and-hide.sh \

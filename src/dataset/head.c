@@ -322,6 +322,9 @@ static void answer_marker(struct head_job *job, const void *body, size_t len)
 	struct err err = {0};
 	int r;
 
+	/* Asked for until it has been there once: now it is no use to wait. */
+	if (request->is_misnamed)
+		job->tries.mirrors[job->mirror].is_out = true;
 	if (request->result < 0 && request->class != FETCH_ABSENT) {
 		next_mirror(job, request->class, request->err.text, false);
 		return;

@@ -194,6 +194,9 @@ struct fetch_request {
 	int64_t date, modified;
 	char etag[FETCH_ETAG_MAX];
 	uint32_t retry_after_ms; /* asked by the server, 0: none */
+	/* A local origin is not there, and the last directory on the way is
+	 * not empty, as one is on which a disk is still to be mounted. */
+	bool is_misnamed;
 	struct err err; /* "HTTP 503", "timed out after 10 s"...: no URL */
 
 	void *private; /* fetch/'s */

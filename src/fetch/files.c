@@ -11,6 +11,7 @@
  */
 #include <config.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -103,6 +104,7 @@ struct reading {
 	uint64_t offset, length;
 	char *path;
 	enum fetch_class class;
+	bool is_misnamed;
 	struct err err;
 };
 
@@ -144,20 +146,56 @@ static int fail_errno(struct reading *reading, int errnum)
 	return err_set(&reading->err, EIO, "%s", strerrordesc_np(errnum));
 }
 
+static bool is_empty_directory(const char *path)
+{
+	_cleanup_closedir_ DIR *dir = opendir(path);
+	struct dirent *entry = NULL;
+
+	do
+		entry = dir ? readdir(dir) : NULL;
+	while (entry &&
+	       (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")));
+	return dir && !entry;
+}
+
+/* The last directory on the way is empty, as one is on which a file system is
+ * still to be mounted. Else the path is wrong, not late. */
+static bool may_be_mounted(const char *base)
+{
+	_cleanup_free_ char *path = strdup(base);
+	struct stat st;
+	char *slash;
+
+	while (path && (slash = strrchr(path, '/')) && slash > path) {
+		*slash = '\0';
+		if (stat(path, &st) == 0)
+			return is_empty_directory(path);
+		if (errno != ENOENT)
+			return errno != ENOTDIR;
+	}
+	return false;
+}
+
 /* No such file, or no such mirror: only the first is an answer. */
 static int fail_absent(struct reading *reading, int errnum)
 {
+	const char *base = reading->job->origin->url.base;
 	struct stat st;
 
-	if (stat(reading->job->origin->url.base, &st) < 0) {
+	if (stat(base, &st) < 0) {
 		fail_errno(reading, errno);
-		if (reading->class == FETCH_ABSENT)
-			return fail(reading, FETCH_UNREACHABLE,
-				    "the directory is not there");
-		return -EIO;
+		if (reading->class != FETCH_ABSENT)
+			return -EIO;
+		reading->is_misnamed = !may_be_mounted(base);
+		return fail(reading, FETCH_UNREACHABLE,
+			    reading->is_misnamed ?
+				    "no such directory" :
+				    "the directory is not there (yet?)");
 	}
-	if (!S_ISDIR(st.st_mode))
+	if (!S_ISDIR(st.st_mode)) {
+		reading->is_misnamed = true;
 		return fail(reading, FETCH_UNREACHABLE, "not a directory");
+	}
 	return fail_errno(reading, errnum);
 }
 
@@ -343,6 +381,7 @@ static void run_job(struct job *job, uint8_t *piece)
 	}
 	free(reading.path);
 	if (r != -ESTALE) {
+		job->request->is_misnamed = reading.is_misnamed;
 		job_finish(job, r == 0 ? FETCH_OK : reading.class,
 			   &reading.err);
 		return;

@@ -267,6 +267,7 @@ static void answer_clear(struct fetch_request *request)
 	request->date = request->modified = -1;
 	request->etag[0] = '\0';
 	request->retry_after_ms = 0;
+	request->is_misnamed = false;
 	request->err.text[0] = '\0';
 	request->private = NULL;
 }

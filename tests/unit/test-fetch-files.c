@@ -301,13 +301,52 @@ static void test_no_directory_is_not_absent(void **state)
 	origin = none;
 	run(&waiting, "file", 0, 0);
 	assert_class(&waiting, FETCH_UNREACHABLE);
+	assert_true(waiting.request.is_misnamed);
 	origin_close(none);
 	snprintf(path, sizeof(path), "%s/file", healthy);
 	assert_int_equal(origin_open(fetcher, path, &none, NULL), 0);
 	origin = none;
 	run(&waiting, "file", 0, 0);
 	assert_class(&waiting, FETCH_UNREACHABLE);
+	assert_true(waiting.request.is_misnamed);
 	origin_close(none);
+	origin = kept;
+}
+
+/* Nor is a path wrong that leads to a disk that is not mounted. */
+static void test_a_disk_that_is_late(void **state)
+{
+	static const struct {
+		const char *below;
+		bool is_misnamed;
+	} rows[] = {
+		{"late", false},	  {"late/a/b", false},
+		{"full/a/b", true},	  {"full/other/a", true},
+		{"full/late/a/b", false}, {"ful/late", true},
+	};
+	struct origin *kept = origin;
+	struct waiting waiting;
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/mounts/empty", dir);
+	assert_int_equal(mkdir_parents(AT_FDCWD, path, 0777), 0);
+	snprintf(path, sizeof(path), "%s/mounts/full/late", dir);
+	assert_int_equal(mkdir_parents(AT_FDCWD, path, 0777), 0);
+	snprintf(path, sizeof(path), "%s/mounts/full/other", dir);
+	assert_int_equal(file_write(AT_FDCWD, path, "x", 1, 0666, 0), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bool is_late = !strncmp(rows[i].below, "late", 4);
+
+		snprintf(path, sizeof(path), "%s/mounts/%s%s", dir,
+			 is_late ? "empty/" : "", rows[i].below);
+		assert_int_equal(origin_open(fetcher, path, &origin, NULL), 0);
+		run(&waiting, "file", 0, 0);
+		assert_class(&waiting, FETCH_UNREACHABLE);
+		if (waiting.request.is_misnamed != rows[i].is_misnamed)
+			fail_msg("%s", rows[i].below);
+		origin_close(origin);
+	}
 	origin = kept;
 }
 
@@ -530,6 +569,7 @@ int main(void)
 		TEST(test_not_modified),
 		TEST(test_failures),
 		TEST(test_no_directory_is_not_absent),
+		TEST(test_a_disk_that_is_late),
 		TEST(test_failing_disk),
 		TEST(test_hanging_disk),
 		TEST(test_deadline_and_cancel_of_a_hanging_read),

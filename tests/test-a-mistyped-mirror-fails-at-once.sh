@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A path that leads nowhere is a mistake, and every command says so without
+# asking again. One below an empty directory may be a disk that is not mounted
+# yet: a mount waits for it, or finds it later where it serves other datasets.
+. "${top_srcdir:-.}/tests/lib.sh"
+requires fuse root
+
+mkdir tree mnt two disk
+for name in set late wrong; do
+	echo "$name" > tree/file
+	publish_tree tree mirror $name
+done
+
+# What is asked again and again is logged as offline.
+at_once() {
+	expect_fail "$1" larder "${@:2}"
+	larder "${@:2}" > said 2>&1 || true
+	! grep -q offline said || fail "it was asked again: $(cat said)"
+}
+for command in ls cat du prefetch refresh 'pin' 'mount -f'; do
+	operand="$T/miror#set"
+	[ "$command" != cat ] || operand+=:file
+	at_once "$T/miror: no such directory" $command \
+		-o "key=test.key.pub,cache=cache" "$operand" \
+		$([ "${command#mount}" = "$command" ] || echo mnt)
+done
+at_once "$T/tree/file: not a directory" ls \
+	-o "key=test.key.pub,cache=cache" "$T/tree/file#set"
+at_once "$T/tree: no larder mirror there" ls \
+	-o "key=test.key.pub,cache=cache" "$T/tree#set"
+
+# A second mirror is asked all the same.
+cat > every.conf <<CONF
+[larder]
+cache = $T/cache
+key = $T/test.key.pub
+[both]
+mirror = $T/miror
+mirror = $T/mirror
+name = set
+[late]
+mirror = $T/disk/mirror
+[wrong]
+mirror = $T/tree/mirror
+CONF
+[ "$(larder cat -c every.conf both:file)" = set ]
+
+larder mount -c every.conf mnt > /dev/null
+[ "$(cat mnt/both/file)" = set ]
+expect_fail "Input/output error" cat mnt/wrong/file
+! cat mnt/late/file 2> /dev/null || fail "nothing is there"
+
+# It is mounted now; and somebody who mounts it alone has waited.
+larder mount -c every.conf late two > /dev/null 2> waited &
+mounting=$!
+sleep 2
+kill -0 "$mounting" || fail "it did not wait: $(cat waited)"
+cp -a mirror disk/.tmp
+mv disk/.tmp disk/mirror
+wait "$mounting" || fail "mount: $(cat waited)"
+[ "$(cat two/file)" = late ]
+for name in late wrong; do
+	[ $name = late ] || cp -a mirror tree/mirror
+	wait_for 30 cat mnt/$name/file > got
+	grep -q "$name" got || fail "$name: $(cat got)"
+done
