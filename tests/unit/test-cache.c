@@ -186,7 +186,7 @@ static void test_refuses_bad_ranges(void **state)
  * asked now. */
 static void test_other_units_are_a_miss(void **state)
 {
-	char *dir = env_directory();
+	char *dir = scratch_directory();
 	struct cache *cache = env_open(dir);
 	struct cache_blob *blob = env_blob(cache, 5, 4), *other;
 	_Atomic int recorded = 0;
