@@ -74,6 +74,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/space.c \
 	%D%/cache/space.h \
 	%D%/cache/units.c \
+	%D%/cache/unrecorded.c \
+	%D%/cache/unrecorded.h \
 	%D%/cache/verify-blob.c \
 	%D%/cache/verify-files.c \
 	%D%/cache/verify-identity.c \

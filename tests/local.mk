@@ -17,6 +17,7 @@ unit_tests = \
 	%D%/unit/test-cache-processes \
 	%D%/unit/test-cache-refuses \
 	%D%/unit/test-cache-seal \
+	%D%/unit/test-cache-small \
 	%D%/unit/test-cache-stopped \
 	%D%/unit/test-cache-tables \
 	%D%/unit/test-cache-threads \

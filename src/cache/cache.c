@@ -60,6 +60,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 		cache->gate_fd = open_regular(cache->dirfd, LAYOUT_GATE,
 					      O_RDWR | O_CREAT, 0600);
 	claims_open(&cache->claims, cache->is_readonly ? -1 : cache->dirfd);
+	unrecorded_init(&cache->space.unrecorded, cache->claims.wake_fd);
 	pins_init(&cache->pins, cache->dirfd);
 	evictor_init(&cache->evictor, cache->dirfd);
 	keeper_init(&cache->keeper, cache);

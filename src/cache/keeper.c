@@ -245,8 +245,10 @@ static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 	atomic_store(&cache->now_s, wall_seconds());
 	atomic_store(&cache->space.wants_eviction, false);
 	let_go_if_asked(keeper);
-	if (is_tick)
+	if (is_tick) {
+		unrecorded_renew(&cache->space.unrecorded);
 		cache_index_renew(cache);
+	}
 	evictor_run(cache);
 	if (!is_tick)
 		return;

@@ -115,8 +115,8 @@ static void record_callback(struct record *record)
 static void record_finish(struct recorder *recorder, struct record *record)
 {
 	record_callback(record);
-	atomic_fetch_sub(&recorder->cache->space.unrecorded,
-			 record->unrecorded_bytes);
+	unrecorded_remove(&recorder->cache->space.unrecorded,
+			  record->unrecorded_bytes);
 	record->unrecorded_bytes = 0;
 	if (record->blob)
 		blob_unref(record->blob);

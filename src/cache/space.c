@@ -110,7 +110,7 @@ int space_init(struct space *space, int dirfd, uint64_t limit_bytes,
 	uint64_t total = 0;
 	int r;
 
-	*space = (struct space){ .dirfd = dirfd };
+	*space = (struct space){ .dirfd = dirfd, .unrecorded.fd = -1 };
 	pthread_mutex_init(&space->lock, NULL);
 	r = ask_disk(dirfd, &total, &space->free_bytes);
 	if (r < 0)
@@ -134,16 +134,27 @@ uint64_t space_free_bytes(struct space *space)
 	return space->free_bytes;
 }
 
-uint64_t space_used(struct space *space)
+static uint64_t used_here(struct space *space)
 {
-	return atomic_load(&space->used) + atomic_load(&space->unrecorded) +
+	return atomic_load(&space->used) +
+	       atomic_load(&space->unrecorded.own) +
 	       atomic_load(&space->unlinked);
 }
 
-/* Of what is written and not yet recorded a process knows its own share only.
- * While the disk is busy that is much of the limit; four processes that write
- * at the same time stay within it together. */
-#define WRITERS 4u
+uint64_t space_used(struct space *space)
+{
+	return used_here(space) + unrecorded_others(&space->unrecorded);
+}
+
+static uint64_t used_lately(struct space *space)
+{
+	return used_here(space) + unrecorded_others_lately(&space->unrecorded);
+}
+
+bool space_is_near(struct space *space)
+{
+	return used_lately(space) >= space->limits.limit_bytes / 2;
+}
 
 /* While it stands in the way, being within the limits is not enough: eviction
  * makes room for it. */
@@ -163,15 +174,12 @@ static int check_limit(struct space *space, uint64_t length)
 	uint64_t limit = space->limits.limit_bytes;
 	uint64_t slack = limit / 4 < SLACK_MAX_BYTES ? limit / 4 :
 						       SLACK_MAX_BYTES;
-	uint64_t used = space_used(space) + length;
+	uint64_t used = length;
 
+	used += space_is_near(space) ? space_used(space) : used_lately(space);
 	if (used > limit)
 		atomic_store(&space->wants_eviction, true);
-	if (used > limit + slack)
-		return refuse(space, length);
-	/* Nothing need go for what others may be writing. */
-	used += atomic_load(&space->unrecorded) * (WRITERS - 1);
-	return used > limit + slack ? -ENOSPC : 0;
+	return used > limit + slack ? refuse(space, length) : 0;
 }
 
 /* Called with the lock held. */

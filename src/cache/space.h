@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cache/unrecorded.h"
+
 /*
  * How much may be stored: the size limit and the free space to leave,
  * whichever binds first. The choices are pure; struct space asks the disk.
@@ -41,7 +43,7 @@ struct space {
 	int dirfd;
 	struct space_limits limits;
 	_Atomic uint64_t used;       /* the index's total, as last seen */
-	_Atomic uint64_t unrecorded; /* written, not yet in that total */
+	struct unrecorded unrecorded; /* written, not yet in that total */
 	_Atomic uint64_t unlinked;   /* kept open here, without a name */
 	_Atomic uint64_t refused;    /* the largest since the last eviction */
 	_Atomic bool wants_eviction;
@@ -56,7 +58,9 @@ int space_init(struct space *space, int dirfd, uint64_t limit_bytes,
 void space_release(struct space *space);
 /* May length more bytes be written? 0 or -ENOSPC; asks for eviction. */
 int space_admit(struct space *space, uint64_t length);
-/* All that this process knows of. */
+/* Whether what is used, as last seen, must be known better to admit more. */
+bool space_is_near(struct space *space);
+/* All that this process knows of, and what others are about to record. */
 uint64_t space_used(struct space *space);
 /* A write or a new file failed with this errno: more than the limits say has to
  * go if it means that the filesystem is full. */

@@ -416,6 +416,16 @@ static int unit_write(struct cache_blob *blob, uint64_t offset,
 	return r;
 }
 
+/* Others record too. */
+static void look_at_total(struct cache *cache)
+{
+	uint64_t used;
+
+	if (space_is_near(&cache->space) && cache_has_index(cache) &&
+	    index_used(cache->index, &used) == 0)
+		atomic_store(&cache->space.used, used);
+}
+
 static int unit_store(struct cache_blob *blob, uint64_t offset,
 		      const void *data, uint32_t length, uint64_t *ret_checksum)
 {
@@ -425,6 +435,7 @@ static int unit_store(struct cache_blob *blob, uint64_t offset,
 		return -EROFS;
 	if (atomic_load(&blob->is_stale))
 		return -ESTALE;
+	look_at_total(blob->cache);
 	r = space_admit(&blob->cache->space, data ? length : 0);
 	if (atomic_load_explicit(&blob->cache->space.wants_eviction,
 				 memory_order_relaxed))
@@ -502,12 +513,12 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	record.blob = blob;
 	/* Without a name it is counted as such already. */
 	record.unrecorded_bytes = data && !blob->is_unnamed ? length : 0;
-	atomic_fetch_add(&cache->space.unrecorded, record.unrecorded_bytes);
+	unrecorded_add(&cache->space.unrecorded, record.unrecorded_bytes);
 	blob_ref(blob);
 	r = recorder_add(&cache->recorder, &record);
 	if (r == 0)
 		return 0;
-	atomic_fetch_sub(&cache->space.unrecorded, record.unrecorded_bytes);
+	unrecorded_remove(&cache->space.unrecorded, record.unrecorded_bytes);
 	blob_unref(blob);
 	return r;
 }
