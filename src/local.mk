@@ -133,6 +133,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/catalog-wait.c \
 	%D%/dataset/catalog-wait.h \
 	%D%/dataset/chunk-job.c \
+	%D%/dataset/chunk-request.c \
 	%D%/dataset/chunk-verify.c \
 	%D%/dataset/chunk.h \
 	%D%/dataset/dataset.c \

@@ -44,16 +44,18 @@ struct chunk_job {
 	struct waiter waiter; /* for places */
 	struct node *node;
 	struct dataset *dataset;
-	struct blob_source source; /* of all its chunks, but for first_ordinal */
+	struct blob_source
+		source; /* of all its chunks, but for first_ordinal */
 	enum fetch_priority priority;
 	struct tries tries;
 	int mirror;		    /* -1: to be chosen */
 	bool is_fresh, is_uncached; /* the second try at a mirror */
-	struct blob *reference; /* the one blob by reference, counted; or NULL */
+	struct blob
+		*reference; /* the one blob by reference, counted; or NULL */
 	struct location *location; /* of it, counted; or NULL */
 	char *authorization;
 	char etag[FETCH_ETAG_MAX]; /* of what came before of the reference */
-	uint32_t progress;	    /* foreign.c: last seen, and when */
+	uint32_t progress;	   /* foreign.c: last seen, and when */
 	uint64_t progress_ms;
 
 	/* one request */
@@ -89,6 +91,18 @@ void chunk_job_add(struct chunk_job *job, struct flight *flight,
 void chunk_job_start(struct chunk_job *job);
 /* What a chunk is charged while it flies: stored and plain. */
 #define CHUNK_COST(length) (2 * (uint64_t)(length))
+
+/* Steps of a job, each run by the verify pool (chunk-job.c): the next one; its
+ * end, with all its chunks; a failure of all. Its chunks from `first` on,
+ * copied into a job of their own, or NULL. */
+void chunk_job_next(struct chunk_job *job,
+		    void (*run)(struct task *task, struct worker *worker));
+void chunk_job_free(struct chunk_job *job);
+void chunk_job_fail(struct chunk_job *job, int r, const struct err *err);
+struct chunk_job *chunk_job_split(struct chunk_job *job, uint32_t first,
+				  uint32_t count);
+/* PLACE and what follows (chunk-request.c). */
+void chunk_job_place(struct task *task, struct worker *worker);
 
 /* For foreign.c: go on with PLACE; or: the cache has the only chunk. */
 void chunk_job_proceed(struct chunk_job *job);
