@@ -43,9 +43,23 @@ gc
 files | cmp - before || fail "a gc of nothing changed something"
 sleep 1.1
 gc --keep 0
-[ "$(result packs)" = 0 ] || fail "removed a young pack"
+for kind in objects places packs; do
+	[ "$(result $kind)" = 0 ] || fail "removed young $kind: $(cat result.json)"
+done
 [ "$(result heads)" = 3 ] || fail "past heads stayed: $(cat result.json)"
 [ "$(snapshots)" = "4 2keep" ] || fail "left: $(snapshots)"
+
+# Who publishes may count on a pack that young places name, and on a young one
+# that none names yet.
+older() { find "$@" -type f -exec touch -d '20 days ago' {} +; }
+older mirror/packs
+gc --keep 0 --dry-run
+[ "$(result packs)" = 0 ] || fail "not spared for its places: $(cat result.json)"
+older mirror/objects mirror/places
+find mirror/packs -type f -exec touch {} +
+gc --keep 0 --dry-run
+[ "$(result places)" -gt 0 ] || fail "old places stay: $(cat result.json)"
+[ "$(result packs)" = 0 ] || fail "would remove a young pack: $(cat result.json)"
 
 # A dry run says the same and does nothing.
 files > before

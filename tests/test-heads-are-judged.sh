@@ -59,6 +59,12 @@ test_cache=cache=$T/cache,key=$T/test.key.pub
 larder ls -o "$test_cache" "mirror#data" > /dev/null 2> said
 grep -q "serial 1, older than 2" said || fail "did not say: $(cat said)"
 
+# What the cache keeps of heads is trusted no more than what a mirror sends.
+grep -q '^serial: 2$' cache/heads/*
+sed -i 's/^serial: 2$/serial: 9/' cache/heads/*
+larder ls -o "$test_cache" "mirror#data" > /dev/null 2> said
+! grep -q "older than 9" said || fail "believed the cache: $(cat said)"
+
 # Accepted while it was good: served on, unless told otherwise.
 publish_tree tree mirror brief --expires 2s
 mount_dataset "mirror#brief" mnt

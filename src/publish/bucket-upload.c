@@ -208,7 +208,7 @@ int bucket_upload(const struct bucket *bucket, const char *path, int fd,
 		.size = size,
 	};
 	_cleanup_free_ uint8_t *data = NULL;
-	size_t len;
+	size_t len = 0;
 	int r;
 
 	if (size <= PART_BYTES) {
