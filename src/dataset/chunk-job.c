@@ -14,6 +14,7 @@
 #include "cache/cache.h"
 #include "dataset/chunk.h"
 #include "dataset/demand.h"
+#include "dataset/hub.h"
 
 static void run_claim(struct task *task, struct worker *worker);
 
