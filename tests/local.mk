@@ -102,9 +102,12 @@ fuzz_targets = \
 	%D%/fuzz/fuzz-config \
 	%D%/fuzz/fuzz-head \
 	%D%/fuzz/fuzz-hub \
+	%D%/fuzz/fuzz-mount \
 	%D%/fuzz/fuzz-pack \
 	%D%/fuzz/fuzz-places \
+	%D%/fuzz/fuzz-proxy \
 	%D%/fuzz/fuzz-recipe \
+	%D%/fuzz/fuzz-rows \
 	%D%/fuzz/fuzz-s3 \
 	%D%/fuzz/fuzz-source \
 	$(NULL)
@@ -115,9 +118,12 @@ fuzz_targets = \
 %C%_fuzz_fuzz_config_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_head_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_hub_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_mount_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_pack_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_places_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_proxy_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_recipe_LDADD = $(FUZZ_LIBS)
+%C%_fuzz_fuzz_rows_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_s3_LDADD = $(FUZZ_LIBS)
 %C%_fuzz_fuzz_source_LDADD = $(FUZZ_LIBS)
 

@@ -26,7 +26,6 @@
 #include "base/cleanup.h"
 #include "mount/view-hub.h"
 
-#define ID_MAX 200u /* two parts of 96 */
 #define SEPARATOR "--"
 
 void hub_folders_free(struct hub_folder *folder)
@@ -96,12 +95,12 @@ static const struct view_ops snapshots_ops = {.lookup = lookup_snapshot};
 
 /* ---- folders */
 
-/* "models--ORG--NAME"; id has ID_MAX bytes. */
-static bool parse_folder(const char *name, enum view_kind *ret_kind, char *id)
+bool hub_folder_parse(const char *name, enum view_kind *ret_kind,
+		      char id[HUB_ID_MAX])
 {
 	const char *rest = strstr(name, SEPARATOR), *owner_end;
 
-	if (!rest || strlen(rest) >= ID_MAX)
+	if (!rest || strlen(rest) >= HUB_ID_MAX)
 		return false;
 	for (unsigned i = 0; i < VIEW_KINDS; i++) {
 		const char *word = view_kind_word((enum view_kind)i);
@@ -113,10 +112,10 @@ static bool parse_folder(const char *name, enum view_kind *ret_kind, char *id)
 		owner_end = strstr(rest, SEPARATOR);
 		*ret_kind = (enum view_kind)i;
 		if (owner_end)
-			snprintf(id, ID_MAX, "%.*s/%s", (int)(owner_end - rest),
+			snprintf(id, HUB_ID_MAX, "%.*s/%s", (int)(owner_end - rest),
 				 rest, owner_end + strlen(SEPARATOR));
 		else
-			snprintf(id, ID_MAX, "%s", rest);
+			snprintf(id, HUB_ID_MAX, "%s", rest);
 		return true;
 	}
 	return false;
@@ -209,11 +208,11 @@ static int open_folder(struct op *op, struct tree_dir *hub,
 	struct wanted_repo wanted = {0};
 	struct hub_folder *folder;
 	struct hub_commit *commit;
-	char id[ID_MAX];
+	char id[HUB_ID_MAX];
 	struct slot *slot;
 	int r;
 
-	if (!parse_folder(op->name, &wanted.kind, id))
+	if (!hub_folder_parse(op->name, &wanted.kind, id))
 		return -ENOENT;
 	wanted.id = id;
 	r = view_open_repo(op, hub->view, &wanted, &slot, &ret->entry_timeout,

@@ -33,6 +33,10 @@ struct hub_folder {
 	_Atomic(struct hub_commit *) commits;
 };
 
+#define HUB_ID_MAX 200u /* two parts of 96 */
+/* "models--ORG--NAME": the name of a folder; false: of none. */
+bool hub_folder_parse(const char *name, enum view_kind *ret_kind,
+		      char id[HUB_ID_MAX]);
 /* The commit that this slot shows, its directories made at the first time.
  * Parks. */
 int hub_commit_of(struct op *op, struct hub_folder *folder, struct slot *plain,

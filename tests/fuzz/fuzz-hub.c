@@ -7,6 +7,7 @@
 
 #undef NDEBUG
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,29 @@ static void try_headers(const struct hub_repo *repo, const char *text)
 	(void)hub_location_expires(text, 1796000000);
 }
 
+/* A rule, and behind a line's end who asks: what is denied is denied
+ * whatever is allowed, and an id that nobody can have is no matter. */
+static void try_rules(const char *text)
+{
+	const char *end = strchr(text, '\n'), *id = end ? end + 1 : "a/b";
+	char *pattern = strndup(text, end ? (size_t)(end - text) : 256);
+	const char *const patterns[] = {pattern, "**"};
+	const struct hub_rules denied = {
+		.allow = patterns, .allow_count = 2, .deny = patterns,
+		.deny_count = 1};
+	const struct hub_rules allowed = {.allow = patterns, .allow_count = 1};
+	struct err err = {0};
+
+	assert(pattern);
+	if (strlen(id) < 200 && strlen(pattern) < 256) {
+		int allow = hub_rules_check(&allowed, HUB_DATASET, id, &err);
+		int deny = hub_rules_check(&denied, HUB_DATASET, id, &err);
+
+		assert(allow == 0 ? deny == -EACCES : allow == -EACCES);
+	}
+	free(pattern);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	char *text = calloc(1, len + 1);
@@ -85,6 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		hub_repo_release(&typed);
 	}
 	try_headers(&repo, text);
+	try_rules(text);
 	if (hub_info_parse(data, len, &info, &err) == 0)
 		hub_info_release(&info);
 	try_listing(&repo, data, len);
