@@ -115,7 +115,7 @@ static int add_blocks(const char *path, const struct stat *st, int type,
 
 static void test_small_cache_keeps_what_it_can(void **state)
 {
-	char *dir = env_directory(), path[512];
+	char *dir = scratch_directory(), path[512];
 	uint64_t worst = 0;
 	int status = 0;
 	pid_t pids[2];
