@@ -26,7 +26,7 @@ static void try_blob(const uint8_t *data, size_t len)
 	assert(same.gen == row.gen && same.blob_bytes == row.blob_bytes &&
 	       same.unit_count == row.unit_count &&
 	       same.has_mark == row.has_mark &&
-	       file_mark_equal(&same.mark, &row.mark));
+	       (!row.has_mark || file_mark_equal(&same.mark, &row.mark)));
 }
 
 static void try_chunk(const uint8_t *data, size_t len)
