@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "cache-env.h"
+#include "cache/files.h"
 #include "cache/internal.h"
 #include "cache/layout.h"
 
@@ -454,11 +455,18 @@ static bool exists(const char *path)
 	return lstat(path, &st) == 0;
 }
 
+static void sweep(struct cache *cache, int64_t age_s)
+{
+	for (unsigned int i = 0; i < 256; i++)
+		keeper_sweep(cache, i, age_s);
+}
+
 static void test_leftovers_are_swept(void **state)
 {
 	char *dir = scratch_directory(), path[512], orphan[600], link[600];
 	struct cache *cache = env_open_limited(dir, LIMIT);
 	char *dot;
+	int fd;
 
 	(void)state;
 	put_blob(cache, 1);
@@ -470,15 +478,44 @@ static void test_leftovers_are_swept(void **state)
 	touch_file(orphan);
 	snprintf(link, sizeof(link), "%.*s.new", (int)(dot - orphan), orphan);
 	assert_int_equal(symlink("00000000deadbeef-0000000000000000", link), 0);
-	for (unsigned int i = 0; i < 256; i++)
-		keeper_sweep(cache, i, 3600);
+	sweep(cache, 3600);
 	assert_true(exists(orphan)); /* too young */
-	for (unsigned int i = 0; i < 256; i++)
-		keeper_sweep(cache, i, 0);
+	fd = open(orphan, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(ofd_lock(fd, F_RDLCK, 0, 1), 0);
+	sweep(cache, 0);
+	assert_true(exists(orphan)); /* in use */
+	assert_true(exists(link));
+	close(fd);
+	sweep(cache, 0);
 	assert_false(exists(orphan));
 	assert_false(exists(link));
 	assert_true(exists(path));
 	assert_true(is_here(cache, 1));
+	cache_close(cache);
+	env_remove(dir);
+}
+
+/* When the index was lost they may be asked for, however old they are; but not
+ * while space is short. */
+static void test_files_of_a_lost_index_stay(void **state)
+{
+	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	char *dir = scratch_directory(), path[512], index[512];
+	struct cache *cache = env_open_limited(dir, LIMIT);
+
+	(void)state;
+	put_blob(cache, 1);
+	assert_true(env_blob_file(dir, 1, path, sizeof(path)));
+	cache_close(cache);
+	snprintf(index, sizeof(index), "%s/index", dir);
+	assert_int_equal(remove_tree(AT_FDCWD, index), 0);
+	assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+	cache = env_open_limited(dir, LIMIT);
+	sweep(cache, LEFTOVER_AGE_S);
+	assert_true(exists(path));
+	sweep(cache, 60);
+	assert_false(exists(path));
 	cache_close(cache);
 	env_remove(dir);
 }
@@ -543,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_a_stream_leaves_segments_behind),
 		cmocka_unit_test(test_a_lost_segment_is_no_damage),
 		cmocka_unit_test(test_leftovers_are_swept),
+		cmocka_unit_test(test_files_of_a_lost_index_stay),
 		cmocka_unit_test(test_empty_directories_go),
 	};
 
