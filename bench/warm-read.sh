@@ -5,7 +5,9 @@
 # passthrough, larder without, and `rclone mount` with its own cache where it is
 # installed. One file by fio and, on one descriptor, by 16 threads; small files by
 # cp -r and find. The ways take turns within each round; the table shows the bare disk's
-# median and what part of its speed the others reach. Needs fio.
+# median and what part of its speed the others reach. The first two rows have also a
+# FUSE server that does nothing but splice the bare file: the most that is to be had without
+# passthrough. Needs fio, libfuse and a C compiler.
 #
 #   bench/warm-read.sh [MIB] [ROUNDS] [FILES] [SECONDS of each random read]
 . "$(dirname "$0")/lib.sh"
@@ -50,6 +52,20 @@ if command -v rclone > /dev/null; then
 	cat "${large[rclone]}" > /dev/null
 	below[rclone]=$(find "$work/rclone-cache" -type f -size +"$((mib / 2))M" | head -n 1)
 fi
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck disable=SC2046 # words
+${CC:-cc} -O2 -o "$work/splice-server" "$top/bench/splice-server.c" $(pkg-config --cflags --libs fuse3)
+mkdir "$work/splicing"
+"$work/splice-server" "$blob" "$work/splicing" 2> /dev/null &
+for ((i = 0; i < 50; i++)); do
+	! mountpoint -q "$work/splicing" || break
+	sleep 0.1
+done
+cat "/sys/class/bdi/$(mountpoint -d "$work/nopassthrough/large")/read_ahead_kb" \
+	> "/sys/class/bdi/$(mountpoint -d "$work/splicing")/read_ahead_kb"
+large[splicing]=$work/splicing/data below[splicing]=$blob
+ways+=(splicing)
 
 # The mark comes soon after the last byte; then an open is passed through.
 is_passed() {
@@ -137,6 +153,7 @@ printf ' %13s' "${ways[@]:1}"
 echo
 measure "sequential, all cold" MiB/s cold sequential
 measure "sequential, cache file in memory" MiB/s warm_below sequential
+unset 'ways[-1]' # splicing, which has no small files
 measure "random 4 KiB, all cold" MiB/s cold random_4k
 measure "random 4 KiB, cache file in memory" MiB/s warm_below random_4k
 measure "mmap from start to end, all cold" MiB/s cold mapped
