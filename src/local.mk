@@ -175,6 +175,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/prefetch-walk.c \
 	%D%/dataset/prefetch.c \
 	%D%/dataset/prefetch.h \
+	%D%/dataset/read-result.c \
+	%D%/dataset/read-result.h \
 	%D%/dataset/read.c \
 	%D%/dataset/read.h \
 	%D%/dataset/readahead.c \

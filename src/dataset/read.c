@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
 #include "cache/cache.h"
+#include "dataset/read-result.h"
 #include "dataset/read.h"
 #include "dataset/reference.h"
 #include "dataset/snapshot.h"
@@ -40,179 +40,6 @@ struct reading {
 	bool is_waiting, is_full;
 	struct err *err;
 };
-
-/* ---- results */
-
-#define HELD_FLIGHT ((uintptr_t)1)
-
-static void unhold(void *held)
-{
-	if ((uintptr_t)held & HELD_FLIGHT)
-		flight_unref((struct flight *)((uintptr_t)held & ~HELD_FLIGHT));
-	else
-		object_unref(held);
-}
-
-void read_result_release(struct read_result *result)
-{
-	for (unsigned i = 0; i < result->held_count; i++)
-		unhold(result->held[i]);
-	result->held_count = result->count = 0;
-	result->len = 0;
-}
-
-void read_result_failed(struct read_result *result, struct waiter *waiter)
-{
-	read_result_release(result);
-	waiter->distrusts_files = true;
-}
-
-struct gathered {
-	struct object object;
-	uint8_t data[];
-};
-
-static void free_gathered(struct object *object)
-{
-	free(object);
-}
-
-static int copy_pieces(const struct read_result *result, uint8_t *to)
-{
-	for (unsigned i = 0; i < result->count; i++) {
-		const struct read_piece *piece = &result->pieces[i];
-		ssize_t n = (ssize_t)piece->len;
-
-		if (piece->fd < 0)
-			memcpy(to, piece->memory, piece->len);
-		else
-			n = pread_full(piece->fd, to, piece->len,
-				       piece->fd_offset);
-		if (n != (ssize_t)piece->len)
-			return -EAGAIN;
-		to += piece->len;
-	}
-	return 0;
-}
-
-static struct gathered *gathered_new(size_t len)
-{
-	struct gathered *gathered = malloc(sizeof(*gathered) + len);
-	struct object_key key = {0};
-
-	if (gathered)
-		object_init(&gathered->object, &key, 0, free_gathered);
-	return gathered;
-}
-
-/* Make one piece of all so far. -EAGAIN: a file failed. */
-static int gather(struct reading *reading)
-{
-	struct read_result *result = reading->result;
-	size_t len = result->len;
-	struct gathered *gathered = gathered_new(len);
-	int r;
-
-	if (!gathered)
-		return -ENOMEM;
-	r = copy_pieces(result, gathered->data);
-	if (r < 0) {
-		object_unref(&gathered->object);
-		return r;
-	}
-	read_result_release(result);
-	result->pieces[result->count++] = (struct read_piece){
-		.fd = -1,
-		.memory = gathered->data,
-		.len = len,
-	};
-	result->held[result->held_count++] = gathered;
-	result->len = len;
-	return 0;
-}
-
-/* Take back what was added after the first len bytes. */
-static void result_cut(struct read_result *result, size_t len)
-{
-	while (result->len > len) {
-		struct read_piece *last = &result->pieces[result->count - 1];
-		size_t excess = result->len - len;
-
-		if (last->len > excess) {
-			last->len -= excess;
-			result->len = len;
-			return;
-		}
-		result->len -= last->len;
-		result->count--;
-	}
-}
-
-static int make_room(struct reading *reading)
-{
-	struct read_result *result = reading->result;
-
-	if (result->count < READ_PIECES_MAX &&
-	    result->held_count < READ_PIECES_MAX)
-		return 0;
-	return gather(reading);
-}
-
-static int add_memory(struct reading *reading, const void *memory, size_t len,
-		      struct flight *flight)
-{
-	struct read_result *result = reading->result;
-	int r = make_room(reading);
-
-	if (r < 0)
-		return r;
-	result->pieces[result->count++] = (struct read_piece){
-		.fd = -1,
-		.memory = memory,
-		.len = len,
-	};
-	result->len += len;
-	if (flight)
-		result->held[result->held_count++] =
-			(void *)((uintptr_t)flight_ref(flight) | HELD_FLIGHT);
-	return 0;
-}
-
-static int add_file(struct reading *reading, int fd, uint64_t fd_offset,
-		    size_t len)
-{
-	struct read_result *result = reading->result;
-	struct read_piece *last =
-		result->count ? &result->pieces[result->count - 1] : NULL;
-	int r;
-
-	if (last && last->fd == fd &&
-	    last->fd_offset + last->len == fd_offset) {
-		last->len += len;
-		result->len += len;
-		return 0;
-	}
-	r = make_room(reading);
-	if (r < 0)
-		return r;
-	if (result->held_count == 0 || result->held[0] != reading->blob) {
-		result->held[result->held_count++] = blob_ref(reading->blob);
-		/* kept first, so that one reference serves all pieces */
-		if (result->held_count > 1) {
-			void *other = result->held[0];
-
-			result->held[0] = reading->blob;
-			result->held[result->held_count - 1] = other;
-		}
-	}
-	result->pieces[result->count++] = (struct read_piece){
-		.fd = fd,
-		.fd_offset = fd_offset,
-		.len = len,
-	};
-	result->len += len;
-	return 0;
-}
 
 /* ---- chunks */
 
@@ -253,36 +80,21 @@ static int take_zeros(struct reading *reading, const struct wanted *wanted)
 				     wanted->record->length, NULL, NULL);
 	if (reading->is_waiting)
 		return 0;
-	return add_memory(reading, reading->node->zeros,
-			  wanted->to - wanted->from, NULL);
+	return read_result_add(reading->result, reading->node->zeros,
+			       wanted->to - wanted->from, NULL);
 }
 
-/*
- * Bytes [at, at + len) of the blob, which are at fd_offset of the cache file,
- * as memory. 0: they cannot be read, and the unit is forgotten.
- */
+/* The file's bytes as memory. 0: they cannot be read, and the unit is
+ * forgotten. */
 static int take_copy(struct reading *reading, const struct wanted *wanted,
 		     int fd, uint64_t fd_offset, size_t len)
 {
-	struct gathered *gathered = gathered_new(len);
-	struct read_result *result = reading->result;
-	int r;
+	int r = read_result_add_copy(reading->result, fd, fd_offset, len);
 
-	if (!gathered)
-		return -ENOMEM;
-	if (pread_full(fd, gathered->data, len, fd_offset) != (ssize_t)len) {
-		object_unref(&gathered->object);
+	if (r == 0)
 		cache_blob_drop(reading->blob->cached, wanted->unit,
 				wanted->record->length);
-		return 0;
-	}
-	r = add_memory(reading, gathered->data, len, NULL);
-	if (r < 0) {
-		object_unref(&gathered->object);
-		return r;
-	}
-	result->held[result->held_count++] = gathered;
-	return 1;
+	return r;
 }
 
 /* From *at on, as far as one file goes. 1, or 0: not to be had. */
@@ -304,7 +116,8 @@ static int take_file(struct reading *reading, const struct wanted *wanted,
 	*at += len;
 	if (reading->waiter->distrusts_files)
 		return take_copy(reading, wanted, fd, fd_offset, len);
-	r = add_file(reading, fd, fd_offset, len);
+	r = read_result_add_file(reading->result, reading->blob, fd, fd_offset,
+				 len);
 	return r < 0 ? r : 1;
 }
 
@@ -321,7 +134,7 @@ static int take_cached(struct reading *reading, const struct wanted *wanted)
 		int r = take_file(reading, wanted, &at);
 
 		if (r == 0)
-			result_cut(reading->result, before);
+			read_result_cut(reading->result, before);
 		if (r <= 0)
 			return r;
 	}
@@ -352,9 +165,10 @@ static int take_ended(struct reading *reading, const struct wanted *wanted,
 		/* Just now another process's: look into the cache again. */
 		reading->is_waiting = true;
 	} else if (!reading->is_waiting) {
-		r = add_memory(reading,
-			       flight->plain + (wanted->from - wanted->start),
-			       wanted->to - wanted->from, flight);
+		r = read_result_add(reading->result,
+				    flight->plain +
+					    (wanted->from - wanted->start),
+				    wanted->to - wanted->from, flight);
 		reading->from_flights += wanted->to - wanted->from;
 	}
 	/* Kept while the rest is waited for. */
