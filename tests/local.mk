@@ -37,6 +37,7 @@ unit_tests = \
 	%D%/unit/test-fetch \
 	%D%/unit/test-fetch-faults \
 	%D%/unit/test-fetch-files \
+	%D%/unit/test-fetch-hostile \
 	%D%/unit/test-fetch-names \
 	%D%/unit/test-fetch-others \
 	%D%/unit/test-fetch-spool \
