@@ -32,9 +32,9 @@ static const struct command commands[] = {
 	 "mount a dataset, or every configured one"},
 	{"umount", cmd_umount, "MOUNTPOINT...", "unmount it"},
 	{"status", cmd_status, "", "what is mounted, and whether it answers"},
-	{"ls", cmd_ls, "[SOURCE[:PATH]]", "list files without mounting"},
+	{"ls", cmd_ls, "[SOURCE[:PATH]|DIR]", "list files without mounting"},
 	{"cat", cmd_cat, "SOURCE:PATH...", "print files without mounting"},
-	{"du", cmd_du, "SOURCE[:PATH]", "sizes of directories, at once"},
+	{"du", cmd_du, "SOURCE[:PATH]|DIR", "sizes of directories, at once"},
 	{"prefetch", cmd_prefetch, "SOURCE|DIR [GLOB...]",
 	 "fetch files into the cache ahead of their use"},
 	{"pin", cmd_pin, "SOURCE|DIR [GLOB...]", "keep files in the cache"},
@@ -175,9 +175,13 @@ static int mount_anyway(int argc, char **argv)
 {
 	int code = cmd_mount_helper(argc, argv);
 
+	const char *nearest = nearest_command(argv[1]);
+
 	if (code && !strpbrk(argv[1], "#/:") && strcmp(argv[1], "larder") &&
-	    nearest_command(argv[1]))
-		unknown(argv[1]);
+	    nearest)
+		fprintf(stderr,
+			"larder: that was taken for a mount; did you mean 'larder %s'?\n",
+			nearest);
 	return code;
 }
 

@@ -75,4 +75,4 @@ expect_fail 'stays as it was' larder refresh "$model"
 [ "$(cat "$model/config.json")" = two ] || fail "lost what it had"
 umount_dataset single
 umount_dataset mnt
-expect_fail 'not on a mount' larder refresh .
+expect_fail 'not on a larder mount' larder refresh .

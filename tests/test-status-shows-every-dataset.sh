@@ -47,8 +47,37 @@ larder status > said || fail "status: $(cat said)"
 grep -q "^  one  .* ok$" said || fail "$(cat said)"
 grep -q "^  deep/two  .* cold$" said || fail "$(cat said)"
 grep -q "^  down  .* cold$" said || fail "$(cat said)"
+# what is opened just after the others were counted is counted at once
+is_here() { [ "$(getfattr --only-values -n user.larder.cached mnt/deep/two/file)" = 5 ]; }
+cat mnt/deep/two/file > /dev/null
+wait_for 60 is_here
+larder status > said
+grep -q "^  deep/two  .*  5 B  *5 B  100  .* ok$" said || fail "$(cat said)"
+larder ls mnt/one > said
+[ "$(cat said)" = file ] || fail "ls of a path: $(cat said)"
+[ "$(larder cat mnt/deep/two/file)" = data ] || fail "cat of a path"
+larder du mnt/one | grep -q 5 || fail "du of a path"
+expect_fail "name one of the directories" larder ls mnt
+expect_fail "not on a larder mount: if it is a mirror" larder ls mirror
+
 expect_fail . cat mnt/down/file
 ! larder status > said || fail "failed is fine"
 grep -q "^  down  .* failed$" said || fail "$(cat said)"
 grep -q "^    reason: .*nowhere" said || fail "$(cat said)"
+larder umount mnt
+
+# Tried again or not: the next step is another.
+cat >> every.conf <<CONF
+[odd]
+mirror = $T/mirror
+name = d
+key = $T/no.pub
+CONF
+larder mount -c every.conf mnt > /dev/null 2>&1
+expect_fail . cat mnt/down/file
+! larder status > said || fail "failed is fine"
+grep -A2 "^  odd " said | grep -q "^    action: mend that and mount again" ||
+	fail "$(cat said)"
+grep -A2 "^  down " said | grep -q "^    action: .* tries again" ||
+	fail "$(cat said)"
 larder umount mnt

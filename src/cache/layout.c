@@ -187,7 +187,8 @@ static int open_directory(const char *dir, struct err *err)
 			       "it is not a directory; choose another path",
 			       dir);
 	if (r < 0)
-		return err_set(err, -r, "cannot make cache directory '%s': %s",
+		return err_set(err, -r, "cannot make cache directory '%s': %s "
+			       "(-o cache=DIR takes another)",
 			       dir, strerror(-r));
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)

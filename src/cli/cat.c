@@ -75,7 +75,7 @@ static int copy_file(struct cli_source *source, struct err *err)
 static int print_file(struct cli *cli, const char *text, struct err *err)
 {
 	struct cli_source source;
-	int r = cli_source_open(cli, text, &source, err);
+	int r = cli_source_or_place_open(cli, text, &source, err);
 
 	if (r < 0)
 		return r;
@@ -108,9 +108,10 @@ int cmd_cat(int argc, char **argv)
 {
 	const struct cli_command command = {
 		.name = "cat",
-		.usage = "larder cat SOURCE:PATH...",
+		.usage = "larder cat SOURCE:PATH|FILE...",
 		.summary =
-			"Write files of a dataset to standard output without mounting it.",
+			"Write files of a dataset to standard output without mounting it. FILE: on\n"
+			"a mount of yours.",
 		.operands_min = 1,
 		.operands_max = SIZE_MAX,
 	};

@@ -184,6 +184,10 @@ struct cli_source {
 /* SOURCE[:PATH] */
 int cli_source_open(struct cli *cli, const char *text, struct cli_source *ret,
 		    struct err *err);
+/* SOURCE[:PATH], or a path on a mount of the asking user's: the dataset it is
+ * in is opened again with the mount's options. (select.c) */
+int cli_source_or_place_open(struct cli *cli, const char *text,
+			     struct cli_source *ret, struct err *err);
 int cli_source_open_dataset(struct cli *cli, struct cli_dataset *dataset,
 			    const char *path, struct cli_source *ret,
 			    struct err *err);

@@ -30,8 +30,8 @@ int cli_look(struct cli *cli,
 {
 	struct cli_source source;
 	struct buf path;
-	int r = cli_source_open(cli, cli->options.operands.items[0], &source,
-				err);
+	int r = cli_source_or_place_open(cli, cli->options.operands.items[0],
+					 &source, err);
 
 	if (r < 0)
 		return r;

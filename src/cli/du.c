@@ -152,7 +152,7 @@ int cmd_du(int argc, char **argv)
 	struct du du = {0};
 	const struct cli_command command = {
 		.name = "du",
-		.usage = "larder du [-b] [-d NUMBER] SOURCE[:PATH]",
+		.usage = "larder du [-b] [-d NUMBER] SOURCE[:PATH]|DIR",
 		.summary =
 			"Bytes and names below each directory, at once, from stored totals.",
 		.options = own_options,

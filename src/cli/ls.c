@@ -286,7 +286,7 @@ int cmd_ls(int argc, char **argv)
 	struct ls ls = {0};
 	const struct cli_command command = {
 		.name = "ls",
-		.usage = "larder ls [-lR] [--json] [SOURCE[:PATH]]",
+		.usage = "larder ls [-lR] [--json] [SOURCE[:PATH]|DIR]",
 		.summary =
 			"List a dataset's files without mounting it; without SOURCE, the\n"
 			"configured datasets.",

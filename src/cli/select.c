@@ -88,8 +88,8 @@ static bool is_configured(const struct cli *cli, const char *text)
 	return false;
 }
 
-static int open_source(struct cli *cli, const char *text,
-		       struct cli_source *ret, struct err *err)
+int cli_source_or_place_open(struct cli *cli, const char *text,
+			     struct cli_source *ret, struct err *err)
 {
 	struct mount_place place;
 	struct err reason = {0};
@@ -103,7 +103,7 @@ static int open_source(struct cli *cli, const char *text,
 		mount_place_release(&place);
 		return r;
 	}
-	if (strchr(text, '#') || r == -ENOENT || r == -ENOTDIR)
+	if (strchr(text, '#') || r == -ENOENT || r == -ENOTDIR || r == -ENOTSUP)
 		return cli_source_open(cli, text, ret, err);
 	return err_set(err, -r, "%s", reason.text);
 }
@@ -114,7 +114,7 @@ int cli_target_open(struct cli *cli, const char *text, const char *const *globs,
 	int r;
 
 	*ret = (struct cli_target){.cli = cli};
-	r = open_source(cli, text, &ret->source, err);
+	r = cli_source_or_place_open(cli, text, &ret->source, err);
 	if (r < 0)
 		return r;
 	ret->selection = (struct selection){

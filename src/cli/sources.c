@@ -294,8 +294,9 @@ static int no_source(const char *source, struct err *err)
 			       source);
 	if (stat(source, &st) == 0 && S_ISDIR(st.st_mode))
 		return err_set(err, EINVAL,
-			       "'%s' is a directory: if it is a mirror write "
-			       "'%s#NAME' (larder log '%s' lists the names)",
+			       "'%s' is a directory and is not on a larder "
+			       "mount: if it is a mirror write '%s#NAME' "
+			       "(larder log '%s' lists the names)",
 			       source, source, source);
 	return err_set(err, EINVAL,
 		       "'%s' is neither a configured dataset nor MIRROR#NAME "

@@ -111,8 +111,10 @@ static void print_why(const char *indent,
 		printf("%saction: none is needed for what is cached; larder goes on asking the mirrors\n",
 		       indent);
 	if (is_failed(state))
-		printf("%saction: mend that; larder tries again at the next use\n",
-		       indent);
+		printf("%saction: mend that%s\n", indent,
+		       figure_number(state->figures, "for-good") ?
+			       " and mount again" :
+			       "; larder tries again at the next use");
 }
 
 /* "   3 files passed through", of "on, 3 files" */

@@ -161,7 +161,7 @@ void dataset_info(struct dataset *dataset, struct dataset_info *ret);
  * is being counted again. Files that share a blob have their share of what is there.
  */
 struct dataset_figures {
-	bool is_fresh;
+	bool is_fresh, is_counted; /* at all */
 	uint64_t cached_bytes, pinned_bytes, total_bytes;
 };
 void dataset_figures(struct dataset *dataset, struct dataset_figures *ret);

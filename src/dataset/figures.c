@@ -202,12 +202,12 @@ static int count_dataset(struct dataset *dataset, struct codec *codec)
 		r = count_catalogs(&counting);
 	}
 	vec_release(&counting.catalogs);
-	if (r == 0) {
-		counting.figures.total_bytes = snapshot->total_bytes;
-		scoped_lock(&dataset->node->figures->lock);
-		dataset->figures = counting.figures;
-	}
+	counting.figures.total_bytes = snapshot->total_bytes;
 	snapshot_unref(snapshot);
+	scoped_lock(&dataset->node->figures->lock);
+	if (r == 0)
+		dataset->figures = counting.figures;
+	dataset->figures.is_counted = true;
 	return r;
 }
 
@@ -260,10 +260,15 @@ static void count_again(struct node *node)
 
 void dataset_figures(struct dataset *dataset, struct dataset_figures *ret)
 {
-	scoped_lock(&dataset->node->figures->lock);
+	struct figures *figures = dataset->node->figures;
+	scoped_lock(&figures->lock);
+
+	/* it was opened after the others were counted */
+	if (!dataset->figures.is_counted)
+		figures->counted_ms = 0;
 	count_again(dataset->node);
 	*ret = dataset->figures;
-	ret->is_fresh = is_fresh(dataset->node->figures);
+	ret->is_fresh = is_fresh(figures);
 }
 
 static uint64_t pinned_bytes(struct node *node, bool *ret_is_fresh)

@@ -58,6 +58,8 @@ int figures_text(struct fs *fs, bool is_root, const struct tree_dir *dir,
 {
 	int r = is_root ? put_node(ret, fs) : 0;
 
+	if (r == 0 && dir && dir->fault)
+		return buf_printf(ret, "for-good 1\n");
 	return r == 0 && dir && dir->dataset ? put_dataset(ret, dir->dataset) :
 					       r;
 }

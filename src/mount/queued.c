@@ -173,7 +173,7 @@ static int explain_refresh(const char *path, int errnum, struct err *err)
 			       path);
 	case ENOTTY:
 		return err_set(err, ENOTTY,
-			       "'%s' is not on a mount that can refresh", path);
+			       "'%s' is not on a larder mount", path);
 	case EINVAL:
 		return err_set(err, EINVAL,
 			       "'%s' is a commit, which never changes: name "

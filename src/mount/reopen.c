@@ -126,7 +126,8 @@ static int check_mount(const char *path, struct err *err)
 		mountpoint_owner_name(owner, name);
 		return err_set(err, EPERM,
 			       "'%s' is on a mount of %s; only %s can change "
-			       "its cache",
+			       "its cache (ls, cat, du and larder prefetch "
+			       "work for all)",
 			       path, name, name);
 	}
 	return 0;
