@@ -33,24 +33,28 @@ static bool matches(const char *pattern, const char *name)
 	return pattern_matches(pattern, owner);
 }
 
-static char *lower(const char *text)
+static char *in_case(const char *text, int (*convert)(int c))
 {
 	char *copy = strdup(text);
 
 	for (char *at = copy; at && *at; at++)
-		*at = (char)tolower((unsigned char)*at);
+		*at = (char)convert((unsigned char)*at);
 	return copy;
 }
 
-/* 1, 0, -ENOMEM. */
+/* 1, 0, -ENOMEM. As it is written, too: "[Y-b]" in small letters is another
+ * set. */
 static int is_denied(const char *pattern, const char *name)
 {
-	_cleanup_free_ char *low_pattern = lower(pattern);
-	_cleanup_free_ char *low_name = lower(name);
+	_cleanup_free_ char *low_pattern = in_case(pattern, tolower);
+	_cleanup_free_ char *low_name = in_case(name, tolower);
+	_cleanup_free_ char *high_name = in_case(name, toupper);
 
-	if (!low_pattern || !low_name)
+	if (!low_pattern || !low_name || !high_name)
 		return -ENOMEM;
-	return matches(low_pattern, low_name);
+	memcpy(high_name, name, strcspn(name, "/"));
+	return matches(low_pattern, low_name) || matches(pattern, name) ||
+	       matches(pattern, low_name) || matches(pattern, high_name);
 }
 
 int hub_rules_check(const struct hub_rules *rules, enum hub_kind kind,

@@ -334,10 +334,11 @@ static void test_rules(void **state)
 {
 	static const char *const allow[] = {"Qwen", "datasets/EleutherAI/*",
 					    "a?me/x*", "gpt2"};
-	static const char *const deny[] = {"*/secret*", "models/Qwen/old"};
+	static const char *const deny[] = {"*/secret*", "models/Qwen/old",
+					   "range/[Y-b]*"};
 	const struct hub_rules none = {0};
-	const struct hub_rules rules = {allow, deny, 4, 2};
-	const struct hub_rules only_deny = {.deny = deny, .deny_count = 2};
+	const struct hub_rules rules = {allow, deny, 4, 3};
+	const struct hub_rules only_deny = {.deny = deny, .deny_count = 3};
 	static const struct {
 		enum hub_kind kind;
 		const char *id;
@@ -357,6 +358,11 @@ static void test_rules(void **state)
 		{HUB_MODEL, "qWen/SECRET", false, false},
 		{HUB_MODEL, "QWEN/Old", false, false},
 		{HUB_DATASET, "Qwen/old", true, true},
+		/* in small letters that range is empty */
+		{HUB_MODEL, "range/Zip", false, false},
+		{HUB_MODEL, "range/zip", false, false},
+		{HUB_MODEL, "range/axe", false, false},
+		{HUB_MODEL, "range/map", false, true},
 	};
 
 	(void)state;
