@@ -32,6 +32,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/blobs.h \
 	%D%/cache/cache.c \
 	%D%/cache/cache.h \
+	%D%/cache/candidates.c \
+	%D%/cache/candidates.h \
 	%D%/cache/chunks.c \
 	%D%/cache/claims.c \
 	%D%/cache/claims.h \

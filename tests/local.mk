@@ -10,6 +10,7 @@ unit_tests = \
 	%D%/unit/test-cache-chunks \
 	%D%/unit/test-cache-damage \
 	%D%/unit/test-cache-evict \
+	%D%/unit/test-cache-evict-lost \
 	%D%/unit/test-cache-index \
 	%D%/unit/test-cache-index-check \
 	%D%/unit/test-cache-large \

@@ -2,6 +2,7 @@
 #ifndef LARDER_CACHE_EVICT_H
 #define LARDER_CACHE_EVICT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ struct evict_candidate {
 	uint64_t disk_bytes;
 	int64_t last_use;
 	int64_t written; /* of a segment: its last write, in seconds */
+	bool is_stray;   /* a file that no row speaks of; id's type is a guess */
 };
 
 /* Orders candidates, longest unused first (then those written before the

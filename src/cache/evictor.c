@@ -22,23 +22,23 @@
 #include "base/err.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
+#include "cache/candidates.h"
 #include "cache/evict.h"
 #include "cache/files.h"
 #include "cache/internal.h"
 #include "cache/measure.h"
 
+/* Without an index all files are looked at. */
+#define MEASURE_MS 60000u
 /* Leftovers go so early when space is short and nothing else can. */
 #define PRESSED_AGE_S 60
 #define FULL_SWEEP_MS 60000u
 /* Catalogs and recipes unused for a month, when no blob can go. */
 #define OLD_OBJECT_S (30 * 86400)
-/* Candidates held in memory: 8 MiB; more rounds if they do not suffice. */
-#define CANDIDATES_MAX 65536u
 /* When everything is in use: no look at the whole index per write, but four
  * times as long as the last one took. */
 #define QUIET_MS 100u
 #define QUIET_FACTOR 4u
-#define SCAN_STEP 1024u
 /* By hand: how long others may take to let go. Their keepers look once a
  * second. */
 #define LET_GO_MS 3000u
@@ -109,6 +109,37 @@ static void forget(struct cache *cache, const struct evict_candidate *candidate)
 	atomic_fetch_add(&cache->bytes_evicted, candidate->disk_bytes);
 }
 
+/* A file that no row speaks of was counted with what else lies there. */
+static void forget_stray(struct cache *cache,
+			 const struct evict_candidate *candidate)
+{
+	struct record less = { .op = {
+		.kind = INDEX_ADD_OTHER, .unit = candidate->id.bytes[0],
+		.delta = -(int64_t)candidate->disk_bytes,
+	} };
+
+	blob_directory_drop(cache->blobs.dirfd, &candidate->id);
+	if (cache_has_index(cache))
+		(void)recorder_add(&cache->recorder, &less);
+	atomic_fetch_add(&cache->blobs_evicted, 1);
+	atomic_fetch_add(&cache->bytes_evicted, candidate->disk_bytes);
+}
+
+static enum fate evict_stray(struct cache *cache,
+			     const struct evict_candidate *candidate)
+{
+	int r;
+
+	if (candidate_is_known(cache, candidate))
+		return FATE_GONE;
+	(void)blob_table_forget(&cache->blobs, &candidate->id);
+	r = blob_file_remove(cache->blobs.dirfd, candidate, false);
+	if (r < 0)
+		return r == -ENOENT ? FATE_GONE : FATE_OPEN;
+	forget_stray(cache, candidate);
+	return FATE_EVICTED;
+}
+
 /* A blob that is one file, or one segment of a larger one. */
 static enum fate evict_file(struct cache *cache,
 			    const struct evict_candidate *candidate,
@@ -120,6 +151,8 @@ static enum fate evict_file(struct cache *cache,
 	*ret_bytes = candidate->disk_bytes;
 	if (pin_set_has(&cache->evictor.pins, &candidate->id))
 		return FATE_PINNED;
+	if (candidate->is_stray)
+		return evict_stray(cache, candidate);
 	/* Of a blob in use other segments may be had. */
 	is_free = blob_table_forget(&cache->blobs, &candidate->id);
 	if (!is_free && candidate->segment_bytes == 0)
@@ -134,97 +167,7 @@ static enum fate evict_file(struct cache *cache,
 	return FATE_EVICTED;
 }
 
-static uint64_t segment_count(const struct evict_candidate *candidate)
-{
-	uint64_t count = (candidate->blob_bytes + candidate->segment_bytes -
-			  1) / candidate->segment_bytes;
-
-	return count < LIMIT_SEGMENTS ? count : LIMIT_SEGMENTS;
-}
-
-/* One segment of it as a candidate; false if there is no such file. */
-static bool candidate_segment(struct cache *cache,
-			      const struct evict_candidate *blob,
-			      uint64_t segment, struct evict_candidate *ret)
-{
-	char path[BLOB_PATH_MAX];
-	struct stat st;
-
-	blob_path(&blob->id, blob->gen, blob->segment_bytes, segment, path);
-	if (fstatat(cache->blobs.dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	*ret = *blob;
-	ret->segment = segment;
-	ret->disk_bytes = (uint64_t)st.st_blocks * 512;
-	ret->written = st.st_mtime;
-	return true;
-}
-
 /* ---- down to the limit */
-
-struct candidates {
-	struct evict_candidate *items;
-	size_t count;
-	bool is_cut; /* there were more */
-};
-
-static struct evict_candidate candidate_of(const struct digest *id,
-					   const struct blob_row *row)
-{
-	return (struct evict_candidate){
-		.id = *id, .gen = row->gen, .blob_bytes = row->blob_bytes,
-		.segment_bytes = row->segment_bytes,
-		.disk_bytes = row->disk_bytes, .last_use = row->last_use,
-	};
-}
-
-static void offer(void *arg, const struct digest *id,
-		  const struct blob_row *row)
-{
-	struct candidates *candidates = arg;
-
-	if (row->disk_bytes == 0)
-		return;
-	/* Full: keep the older half. */
-	if (candidates->count == CANDIDATES_MAX) {
-		evict_choose(candidates->items, candidates->count, 0);
-		candidates->count /= 2;
-		candidates->is_cut = true;
-	}
-	candidates->items[candidates->count++] = candidate_of(id, row);
-}
-
-static int collect(struct cache *cache, struct candidates *candidates)
-{
-	struct digest after = { .type = DIGEST_NONE };
-	int n;
-
-	do {
-		n = index_scan(cache->index, &after, SCAN_STEP, offer,
-			       candidates);
-	} while (n == SCAN_STEP);
-	return n < 0 ? n : 0;
-}
-
-/* Blobs in segments become their segments: of one blob those written first go
- * first, as a stream leaves them behind. */
-static void split_segments(struct cache *cache, struct candidates *candidates)
-{
-	size_t count = candidates->count;
-
-	for (size_t i = 0; i < count; i++) {
-		struct evict_candidate blob = candidates->items[i];
-		struct evict_candidate one;
-
-		if (blob.segment_bytes == 0)
-			continue;
-		candidates->items[i].disk_bytes = 0;
-		for (uint64_t j = 0; j < segment_count(&blob) &&
-				     candidates->count < CANDIDATES_MAX; j++)
-			if (candidate_segment(cache, &blob, j, &one))
-				candidates->items[candidates->count++] = one;
-	}
-}
 
 /* Bytes freed. What is open stays in *candidates, for another try. */
 static uint64_t evict_down(struct cache *cache, struct candidates *candidates,
@@ -260,7 +203,6 @@ static uint64_t evict_candidates(struct cache *cache,
 {
 	uint64_t freed;
 
-	split_segments(cache, candidates);
 	evict_choose(candidates->items, candidates->count, excess);
 	freed = evict_down(cache, candidates, excess);
 	if (freed >= excess || candidates->count == 0)
@@ -275,7 +217,9 @@ static uint64_t excess_now(struct cache *cache)
 	struct space *space = &cache->space;
 	uint64_t used = 0, excess;
 
-	if (index_used(cache->index, &used) == 0)
+	if (!cache_has_index(cache))
+		used = atomic_load(&space->used);
+	else if (index_used(cache->index, &used) == 0)
 		atomic_store(&space->used, used);
 	excess = space_excess(&space->limits, space_used(space),
 			      space_free_bytes(space),
@@ -316,8 +260,7 @@ static bool evict_gated(struct cache *cache)
 
 	if (excess == 0 && !is_sweep_due(cache))
 		return true;
-	candidates.items = calloc(CANDIDATES_MAX, sizeof(*candidates.items));
-	if (candidates.items && collect(cache, &candidates) == 0)
+	if (candidates_collect(cache, &candidates) == 0)
 		freed = evict_candidates(cache, &candidates, excess);
 	is_more = candidates.is_cut && freed > 0;
 	if ((freed < excess && !is_more &&
@@ -329,7 +272,7 @@ static bool evict_gated(struct cache *cache)
 	/* The next look at the total must see it. */
 	recorder_flush(&cache->recorder, 2 * GATE_TIMEOUT_MS);
 	crash_point("evict-flushed");
-	free(candidates.items);
+	candidates_release(&candidates);
 	return freed >= excess || is_more;
 }
 
@@ -350,10 +293,44 @@ static bool take_turn(struct cache *cache, bool *ret_has_gate)
 	       now_ms() - evictor->held_since_ms >= OVERTAKE_MS;
 }
 
+/* The total is what is measured then, and taken off at once. */
+static bool evict_without_index(struct cache *cache)
+{
+	struct space *space = &cache->space;
+	struct candidates candidates = { 0 };
+	uint64_t excess, freed = 0, used = measure_all(cache);
+
+	atomic_store(&space->used, used);
+	excess = excess_now(cache);
+	if (excess > 0 && candidates_collect(cache, &candidates) == 0)
+		freed = evict_candidates(cache, &candidates, excess);
+	atomic_store(&space->used, bytes_left(used, freed));
+	atomic_store(&space->is_full, false);
+	atomic_store(&space->refused, 0);
+	candidates_release(&candidates);
+	return freed >= excess;
+}
+
+/* Whether there may be something to do. What lies there without an index is not
+ * known before it is measured, which takes a while. */
+static bool is_due(struct cache *cache)
+{
+	struct evictor *evictor = &cache->evictor;
+
+	if (now_ms() < atomic_load(&evictor->quiet_until_ms))
+		return false;
+	if (cache_has_index(cache))
+		return excess_now(cache) > 0 || is_sweep_due(cache);
+	if (evictor->next_measure_ms > now_ms() && excess_now(cache) == 0)
+		return false;
+	evictor->next_measure_ms = now_ms() + MEASURE_MS;
+	return true;
+}
+
 void evictor_run(struct cache *cache)
 {
 	struct evictor *evictor = &cache->evictor;
-	bool has_gate;
+	bool has_gate, is_enough;
 
 	/* Files made without it have no name: closing them is enough. */
 	if (!cache_has_index(cache) &&
@@ -361,17 +338,17 @@ void evictor_run(struct cache *cache)
 		evictor_let_go(cache);
 	/* While the index cannot be written, what is freed could not be
 	 * taken off the total, and everything would go. */
-	if (cache->is_readonly || !cache_has_index(cache) ||
-	    atomic_load(&cache->recorder.is_suspended) ||
-	    now_ms() < atomic_load(&evictor->quiet_until_ms) ||
-	    (excess_now(cache) == 0 && !is_sweep_due(cache)))
+	if (cache->is_readonly ||
+	    atomic_load(&cache->recorder.is_suspended) || !is_due(cache))
 		return;
 	scoped_lock(&evictor->lock);
 	if (!take_turn(cache, &has_gate))
 		return;
 	uint64_t start_ms = now_ms();
 	atomic_store(&evictor->is_busy, true);
-	if (!evict_gated(cache))
+	is_enough = cache_has_index(cache) ? evict_gated(cache) :
+					     evict_without_index(cache);
+	if (!is_enough)
 		atomic_store(&evictor->quiet_until_ms,
 			     now_ms() + QUIET_MS +
 			     QUIET_FACTOR * (now_ms() - start_ms));
@@ -413,7 +390,7 @@ static bool evict_blob(struct cache *cache, const struct evict_candidate *blob,
 	if (blob->segment_bytes == 0)
 		note_fate(result, evict_file(cache, &one, is_dry_run, &bytes),
 			  one.disk_bytes);
-	for (uint64_t i = 0; blob->segment_bytes && i < segment_count(blob);
+	for (uint64_t i = 0; blob->segment_bytes && i < candidate_segments(blob);
 	     i++)
 		if (candidate_segment(cache, blob, i, &one))
 			note_fate(result,

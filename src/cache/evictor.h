@@ -18,10 +18,12 @@ struct cache;
  * thread of it (the lock).
  */
 struct evictor {
-	pthread_mutex_t lock; /* guards the three below */
+	pthread_mutex_t lock; /* guards the next three */
 	struct pin_set pins;
 	uint64_t held_since_ms; /* the gate, by another process; 0: not */
 	uint64_t next_full_sweep_ms;
+	uint64_t next_measure_ms; /* the keeper's, as the next */
+	uint64_t next_strays_ms;
 	_Atomic uint64_t quiet_until_ms; /* nothing more to evict before */
 	_Atomic bool is_busy;
 	pthread_mutex_t pressure_lock; /* guards the two below */

@@ -133,15 +133,15 @@ static void give_up_unnamed(void *arg, struct cache_blob *blob)
 		blob_set_stale(blob);
 }
 
-void cache_index_renew(struct cache *cache)
+bool cache_index_renew(struct cache *cache)
 {
 	struct index *old = cache->index, **kept;
 	uint64_t now = now_ms();
 
 	if (cache->is_readonly || (old && index_is_current(old)))
-		return;
+		return false;
 	if (now < cache->index_retry_ms)
-		return;
+		return false;
 	cache->index_pause_ms = cache->index_pause_ms == 0 || !old ?
 					RETRY_MIN_MS :
 					cache->index_pause_ms * 2;
@@ -151,15 +151,16 @@ void cache_index_renew(struct cache *cache)
 	blob_table_each(&cache->blobs, expect_row, NULL);
 	kept = vec_push(&cache->old_indexes);
 	if (!kept)
-		return;
+		return false;
 	*kept = old;
 	cache_index_open(cache);
 	if (cache->index == old) {
 		cache->old_indexes.count--;
-		return;
+		return false;
 	}
 	blob_table_each(&cache->blobs, give_up_unnamed, NULL);
 	log_warning("recording again: dir=%s", cache->dir);
+	return true;
 }
 
 void cache_index_close(struct cache *cache)

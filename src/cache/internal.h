@@ -56,8 +56,8 @@ static inline bool cache_has_index(const struct cache *cache)
 
 /* index-choice.c */
 void cache_index_open(struct cache *cache);
-/* Another one, if that is lost. */
-void cache_index_renew(struct cache *cache);
+/* Another one, if that is lost: whether there is one now. */
+bool cache_index_renew(struct cache *cache);
 void cache_index_close(struct cache *cache);
 
 /* index-watch.c, with the writer's gate but for the first. begin: not 0 if nothing

@@ -109,7 +109,7 @@ static bool is_announcing(int dirfd, const char *name)
 }
 
 /* Data from before the index: long enough to be asked for. */
-static bool holds_candidates(struct cache *cache)
+bool keeper_expects_candidates(struct cache *cache)
 {
 	int64_t since = index_old_data_s(cache->index);
 
@@ -125,7 +125,7 @@ bool keeper_is_leftover(struct cache *cache, int dirfd, const char *directory,
 	uint64_t gen;
 
 	/* Candidates, unless space is short: nobody may have asked yet. */
-	if (age_s >= LEFTOVER_AGE_S && holds_candidates(cache))
+	if (age_s >= LEFTOVER_AGE_S && keeper_expects_candidates(cache))
 		return false;
 	if (ends_with(name, ".new"))
 		return is_old(dirfd, name, age_s, true) &&
@@ -238,6 +238,21 @@ static void hurry(struct keeper *keeper)
 	}
 }
 
+/* What lies there is not in the total of a new one. What is in use cannot be
+ * told from what is being filled: it is looked at again when that has passed. */
+static void renew_index(struct keeper *keeper)
+{
+	if (cache_index_renew(keeper->cache)) {
+		evictor_let_go(keeper->cache);
+		keeper->hurried = 256;
+		keeper->hurry_again_ms = now_ms() + 2000 * IDLE_S;
+	} else if (keeper->hurry_again_ms != 0 &&
+		   now_ms() >= keeper->hurry_again_ms) {
+		keeper->hurried = 256;
+		keeper->hurry_again_ms = 0;
+	}
+}
+
 static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 {
 	struct cache *cache = keeper->cache;
@@ -247,7 +262,7 @@ static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 	let_go_if_asked(keeper);
 	if (is_tick) {
 		unrecorded_renew(&cache->space.unrecorded);
-		cache_index_renew(cache);
+		renew_index(keeper);
 	}
 	evictor_run(cache);
 	if (!is_tick)

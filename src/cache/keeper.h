@@ -24,6 +24,7 @@ struct keeper {
 	unsigned int next_directory; /* of blobs/ and objects/, to be swept */
 	_Atomic unsigned int swept;  /* since the start */
 	unsigned int hurried;        /* that many to come without a pause */
+	uint64_t hurry_again_ms;     /* 0: not */
 	uint64_t object_bytes[256];  /* as measured here */
 	uint32_t idle_asked;         /* as last seen */
 };
@@ -47,6 +48,8 @@ int keeper_row_of(struct cache *cache, const char *directory, const char *name,
  * leftovers older than age_s. */
 void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s);
 
+/* Whether files that the index does not know may be asked for: it was lost. */
+bool keeper_expects_candidates(struct cache *cache);
 /* Younger files may be on their way to their first commit. */
 #define LEFTOVER_AGE_S 3600
 /* Whether a name in blobs/DIRECTORY (dirfd) is a file, or announces one, that

@@ -127,17 +127,27 @@ static uint64_t measure_blobs(struct cache *cache, unsigned int number)
 	return strays;
 }
 
-static uint64_t measure_objects(struct cache *cache, unsigned int number)
+static uint64_t measure_files(int dirfd, const char *base, unsigned int number)
 {
 	struct directory directory;
 	uint64_t bytes = 0;
 	struct stat st;
 
-	if (!open_sub(cache->dirfd, "objects/", number, &directory))
+	if (!open_sub(dirfd, base, number, &directory))
 		return 0;
 	while (next_file(&directory, &st))
 		bytes += (uint64_t)st.st_blocks * 512;
 	closedir(directory.dir);
+	return bytes;
+}
+
+uint64_t measure_all(struct cache *cache)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < 256; i++)
+		bytes += measure_files(cache->dirfd, "blobs/", i) +
+			 measure_files(cache->dirfd, "objects/", i);
 	return bytes;
 }
 
@@ -164,7 +174,7 @@ uint64_t measure_directory(struct cache *cache, unsigned int number)
 
 	if (cache->is_readonly || !cache_has_index(cache))
 		return 0;
-	objects = measure_objects(cache, number);
+	objects = measure_files(cache->dirfd, "objects/", number);
 	record.op.disk_bytes = objects + measure_blobs(cache, number);
 	(void)recorder_add(&cache->recorder, &record);
 	if (number % 256 < sizeof(others) / sizeof(*others))

@@ -14,6 +14,9 @@ struct cache;
  */
 uint64_t measure_directory(struct cache *cache, unsigned int number);
 
+/* What is on disk, of blobs and objects: a look at every file. */
+uint64_t measure_all(struct cache *cache);
+
 /* An object was read: its time of last use, to a day. */
 void measure_used(struct cache *cache, const char *path);
 
