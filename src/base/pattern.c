@@ -7,6 +7,7 @@
  */
 #include <config.h>
 
+#include <ctype.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -69,6 +70,14 @@ static bool byte_matches(const char **pattern, char c)
 	return true;
 }
 
+/* In whatever case the byte might be written. */
+static bool letter_matches(const char **pattern, char c)
+{
+	return byte_matches(pattern, c) ||
+	       byte_matches(pattern, (char)tolower((unsigned char)c)) ||
+	       byte_matches(pattern, (char)toupper((unsigned char)c));
+}
+
 /* Let the star take more of the text; false when it cannot. */
 static bool star_grows(struct star *star, bool is_deep)
 {
@@ -85,7 +94,8 @@ static bool star_grows(struct star *star, bool is_deep)
 	return true;
 }
 
-bool pattern_matches(const char *pattern, const char *text)
+static bool matches(const char *pattern, const char *text,
+		    bool (*one)(const char **pattern, char c))
 {
 	const char *pattern_start = pattern, *text_start = text;
 	struct star shallow = { 0 }, deep = { 0 };
@@ -111,7 +121,7 @@ bool pattern_matches(const char *pattern, const char *text)
 		}
 		if (!*text && !*pattern)
 			return true;
-		if (*text && *pattern && byte_matches(&pattern, *text)) {
+		if (*text && *pattern && one(&pattern, *text)) {
 			text++;
 			continue;
 		}
@@ -126,6 +136,16 @@ bool pattern_matches(const char *pattern, const char *text)
 			return false;
 		}
 	}
+}
+
+bool pattern_matches(const char *pattern, const char *text)
+{
+	return matches(pattern, text, byte_matches);
+}
+
+bool pattern_matches_any_case(const char *pattern, const char *text)
+{
+	return matches(pattern, text, letter_matches);
 }
 
 bool pattern_list_matches(const char *const *patterns, size_t count, const char *path)

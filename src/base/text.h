@@ -69,6 +69,8 @@ const char *nearest_word(const char *text, const char *const *words);
  * no directory at all where it is a whole part ("**" "/x" matches "x");
  * [a-z] and [!a-z] sets, a backslash takes the next byte literally. */
 bool pattern_matches(const char *pattern, const char *text);
+/* Whether some way to write text in small and capital letters matches. */
+bool pattern_matches_any_case(const char *pattern, const char *text);
 /* Whether one of them does: without a '/' it is compared with the path's last
  * part, with one (a leading one does not count) with the whole path. */
 bool pattern_list_matches(const char *const *patterns, size_t count,

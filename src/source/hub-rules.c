@@ -6,7 +6,6 @@
  */
 #include <config.h>
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,42 +18,19 @@
 #define OWNER_MAX 96u /* the Hub's limit */
 
 /* name: KIND/ORG/NAME or KIND/NAME. */
-static bool matches(const char *pattern, const char *name)
+static bool matches(const char *pattern, const char *name,
+		    bool (*compare)(const char *pattern, const char *text))
 {
 	const char *id = strchr(name, '/') + 1;
 	const char *slash = strchr(pattern, '/');
 	char owner[OWNER_MAX + 1];
 
 	if (slash && strchr(slash + 1, '/'))
-		return pattern_matches(pattern, name);
+		return compare(pattern, name);
 	if (slash)
-		return pattern_matches(pattern, id);
+		return compare(pattern, id);
 	snprintf(owner, sizeof(owner), "%.*s", (int)strcspn(id, "/"), id);
-	return pattern_matches(pattern, owner);
-}
-
-static char *in_case(const char *text, int (*convert)(int c))
-{
-	char *copy = strdup(text);
-
-	for (char *at = copy; at && *at; at++)
-		*at = (char)convert((unsigned char)*at);
-	return copy;
-}
-
-/* 1, 0, -ENOMEM. As it is written, too: "[Y-b]" in small letters is another
- * set. */
-static int is_denied(const char *pattern, const char *name)
-{
-	_cleanup_free_ char *low_pattern = in_case(pattern, tolower);
-	_cleanup_free_ char *low_name = in_case(name, tolower);
-	_cleanup_free_ char *high_name = in_case(name, toupper);
-
-	if (!low_pattern || !low_name || !high_name)
-		return -ENOMEM;
-	memcpy(high_name, name, strcspn(name, "/"));
-	return matches(low_pattern, low_name) || matches(pattern, name) ||
-	       matches(pattern, low_name) || matches(pattern, high_name);
+	return compare(pattern, owner);
 }
 
 int hub_rules_check(const struct hub_rules *rules, enum hub_kind kind,
@@ -68,18 +44,15 @@ int hub_rules_check(const struct hub_rules *rules, enum hub_kind kind,
 	if (!name)
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t k = 0; k < rules->deny_count; k++) {
-		int r = is_denied(rules->deny[k], name);
-
-		if (r < 0)
-			return err_set(err, ENOMEM, "out of memory");
-		if (r)
+		if (matches(rules->deny[k], name, pattern_matches_any_case))
 			return err_set(err, EACCES,
 				       "'%s' is not let in here: deny = %s "
 				       "(larder.conf(5) says how to change "
 				       "that)",
 				       name, rules->deny[k]);
 	}
-	while (i < rules->allow_count && !matches(rules->allow[i], name))
+	while (i < rules->allow_count &&
+	       !matches(rules->allow[i], name, pattern_matches))
 		i++;
 	if (rules->allow_count > 0 && i == rules->allow_count)
 		return err_set(err, EACCES,
