@@ -46,6 +46,20 @@ for fault in page wrong-range wrong-total bogus-416 invalid-range gzip; do
 	done
 done
 
+# Where it sends us lies another file: nothing is read from there.
+for lie in '"size": 9000002' "\"etag\": \"$(printf %064d 0)\""; do
+	hub_faults
+	again timeout=3s
+	hub_faults "{\"fault\": \"lie\", \"route\": \"resolve\", \"match\": \"model\", $lie}"
+	! cat mnt/model.bin > out 2> said || fail "$lie: was read"
+	[ ! -s out ] || fail "$lie: bytes of another file"
+	getfattr --only-values -n user.larder.error mnt/model.bin |
+		grep -qE 'the Hub has (a file of another size|another file) there' ||
+		fail "$lie: $(getfattr -d -m user.larder mnt/model.bin)"
+	hub_faults
+	wait_for 30 cmp tree/model.bin mnt/model.bin 2> /dev/null
+done
+
 # A flipped byte, once: read, unverified, dropped, right.
 hub_faults
 again
