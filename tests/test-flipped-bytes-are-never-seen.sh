@@ -30,6 +30,8 @@ httpd_control "clear&add=flip&path=/packs/*&n=100000&times=1"
 mount_dataset "$httpd_url#single" mnt
 cmp single/raw mnt/raw || fail "not right after a second try"
 [ "$(httpd_requests /packs/)" -eq 2 ] || fail "not asked a second time"
+[ "$(httpd_log_sum 'r["cache_control"] == "no-cache"' /packs/)" = 1 ] ||
+	fail "the second time not past caches"
 umount_dataset mnt
 
 rm -rf cache

@@ -178,7 +178,7 @@ static struct raw {
 	int fd;
 	pthread_t thread;
 	_Atomic size_t script; /* of the next request */
-	_Atomic unsigned connections;
+	_Atomic unsigned connections, accepted;
 } raw;
 
 /* A whole request header; false: the client is gone. */
@@ -255,6 +255,7 @@ static void *accept_all(void *arg)
 		if (fd < 0)
 			return NULL;
 		raw.connections++;
+		raw.accepted++;
 		assert_int_equal(pthread_create(&thread, NULL, serve,
 						(void *)(intptr_t)fd),
 				 0);
@@ -358,6 +359,21 @@ static void test_scripts(void **state)
 	}
 }
 
+/* One connection for all that come one after another. */
+static void test_connections_are_used_again(void **state)
+{
+	struct waiting waiting;
+	unsigned before = raw.accepted;
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		ask(&waiting, 0);
+		assert_true(is_right(&waiting.request));
+		free(waiting.request.body);
+	}
+	assert_int_equal(raw.accepted, before + 1);
+}
+
 /* Whole files, whose size nobody knows, are bounded too. */
 static void test_whole_files(void **state)
 {
@@ -412,6 +428,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_scripts),
+		TEST(test_connections_are_used_again),
 		TEST(test_whole_files),
 		TEST(test_side_by_side),
 	};

@@ -304,6 +304,15 @@ static void test_proxy(void **state)
 
 /* ---- order, cancel, close */
 
+static void expect_asked(const struct origin_server *asked, size_t count)
+{
+	uint64_t until = now_ms() + GRACE_MS;
+
+	while (origin_server_asked(asked) < count && now_ms() < until)
+		usleep(10000);
+	assert_int_equal(origin_server_asked(asked), count);
+}
+
 /* Prefetches hang; a slot is left for who waits. */
 static void test_demand_overtakes(void **state)
 {
@@ -337,6 +346,41 @@ static void test_demand_overtakes(void **state)
 		assert_int_equal(prefetch[i].request.class, FETCH_CANCELED);
 		free(prefetch[i].request.body);
 	}
+}
+
+/* An eighth of the connections is not for readahead, half not for prefetch. */
+static void test_slots_are_left(void **state)
+{
+	static const struct fetcher_options options = {
+		.max_connections = 8,
+		.silence_timeout_ms = 60000,
+		.proxy = "",
+	};
+	static const enum fetch_priority priorities[] = {
+		FETCH_PREFETCH, FETCH_READAHEAD, FETCH_DEMAND};
+	static const size_t taken[] = {4, 7, 8};
+	static struct waiting waiting[3][9];
+
+	(void)state;
+	reopen(&options);
+	free(origin_server_log(&server));
+	origin_server_control(&server, "add=silent&path=/large");
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j < 9; j++) {
+			prepare(&waiting[i][j], "large");
+			waiting[i][j].request.priority = priorities[i];
+			start(&waiting[i][j]);
+		}
+		expect_asked(&server, taken[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		for (int j = 0; j < 9; j++)
+			fetch_cancel(fetcher, &waiting[i][j].request);
+	for (int i = 0; i < 3; i++)
+		for (int j = 0; j < 9; j++) {
+			wait_for(&waiting[i][j]);
+			free(waiting[i][j].request.body);
+		}
 }
 
 /* Through one connection, queued in the opposite order while it is taken:
@@ -379,15 +423,6 @@ static void test_order_at_the_server(void **state)
 		assert_non_null(at);
 	}
 	free(log);
-}
-
-static void expect_asked(const struct origin_server *asked, size_t count)
-{
-	uint64_t until = now_ms() + GRACE_MS;
-
-	while (origin_server_asked(asked) < count && now_ms() < until)
-		usleep(10000);
-	assert_int_equal(origin_server_asked(asked), count);
 }
 
 /* Three of a server and five of all, but two of each in any case. */
@@ -544,6 +579,7 @@ int main(void)
 		TEST(test_redirects),
 		TEST(test_proxy),
 		TEST(test_demand_overtakes),
+		TEST(test_slots_are_left),
 		TEST(test_order_at_the_server),
 		TEST(test_connections_are_limited),
 		TEST(test_cancel),

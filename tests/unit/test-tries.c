@@ -78,6 +78,47 @@ static void test_two_mirrors_that_fail(void **state)
 	}
 }
 
+/* Closed doors for ten seconds are enough; a server that is busy may go on for
+ * as long as the reader waits. */
+static void test_closed_doors(void **state)
+{
+	static const struct {
+		enum fetch_class first, second;
+		uint32_t ago_ms;
+		bool is_over;
+	} rows[] = {
+		{FETCH_UNREACHABLE, FETCH_UNREACHABLE, 9000, false},
+		{FETCH_UNREACHABLE, FETCH_UNREACHABLE, 10000, true},
+		{FETCH_UNREACHABLE, FETCH_BUSY, 10000, false},
+		{FETCH_BUSY, FETCH_BUSY, 20000, false},
+		{FETCH_BUSY, FETCH_BUSY, 60000, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *mirrors[] = {"/nonexistent/first",
+					 "/nonexistent/second"};
+		struct node *node = small_node(NULL, 60000);
+		struct dataset *dataset = small_dataset(node, key, mirrors, 2);
+		struct tries tries;
+		uint32_t delay_ms;
+		struct err err;
+		int mirror, r;
+
+		tries_init(&tries, dataset, -1, FETCH_DEMAND);
+		tries_note(&tries, 0, rows[i].first, "one reason", 0);
+		tries_note(&tries, 1, rows[i].second, "another", 0);
+		assert_int_equal(tries_next(&tries, &mirror, &delay_ms, &err),
+				 -EAGAIN);
+		tries.started_ms -= rows[i].ago_ms;
+		tries.give_up_ms -= rows[i].ago_ms;
+		r = tries_next(&tries, &mirror, &delay_ms, &err);
+		if (r != (rows[i].is_over ? -EIO : -EAGAIN))
+			fail_msg("row %zu: %d", i, r);
+		node_close(node);
+	}
+}
+
 /* Twice, as far as is told here: the second try at a mirror, past caches, is
  * the caller's. */
 static void test_wrong_bytes_end_a_mirror(void **state)
@@ -161,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_mirrors_that_fail),
+		cmocka_unit_test(test_closed_doors),
 		cmocka_unit_test(test_wrong_bytes_end_a_mirror),
 		cmocka_unit_test(test_haste),
 	};
