@@ -52,6 +52,8 @@ grep -qx config.json said
 rm -r "$T/cache"
 HUGGING_FACE_HUB_TOKEN=hf_goodToken look hf://acme/private > said
 rm -r "$T/cache"
+expect_fail "cannot read token file '$T/none'.*No such file" \
+	look -o "token-file=$T/none" hf://acme/private
 mkdir -p hfhome
 echo hf_goodToken > hfhome/token
 HF_HOME=$T/hfhome look hf://acme/private > said

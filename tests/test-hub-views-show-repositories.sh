@@ -64,6 +64,11 @@ diff -r "$folder/snapshots/$old" mnt/models/acme/tiny@v1.0
 [ -s "$folder/refs/refs/pr/1" ]
 [ -f "$folder/snapshots/$(cat "$folder/refs/refs/pr/1")/pr.txt" ]
 [ -f mnt/models/acme/tiny@refs%2Fpr%2F1/pr.txt ]
+[ ! -e "$folder/refs/no" ] && [ ! -e "$folder/refs/no/such" ]
+[ -f mnt/models/acme/tiny@feature%2Fx/branch.txt ]
+[ -f "$folder/snapshots/$(cat "$folder/refs/feature/x")/branch.txt" ]
+[ "$(ls "$folder/refs/feature")" = x ]
+expect_fail 'No such file' ls "$folder/refs/feature/y"
 cat mnt/models/tiny@main/config.json | cmp - said.1
 [ "$(cat mnt/hub/models--tiny/refs/main)" = "$commit" ] || fail "an old name"
 ls mnt/datasets/monology/pile-uncopyrighted/train > /dev/null

@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#define LOG_MODULE "hub"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "source/source.h"
@@ -76,6 +79,10 @@ static void choose_token(struct cli *cli, const struct cli_dataset *dataset,
 
 	if (file) {
 		ret->token_file = cli_absolute(cli, file);
+		if (access(ret->token_file, R_OK) < 0)
+			log_warning("cannot read token file '%s': %s; the Hub "
+				    "is asked without",
+				    ret->token_file, strerror(errno));
 		return;
 	}
 	if (is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN"))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * refs/ in a folder of hub/: files that say which commit a revision is. The
- * client joins the revision to the path, so refs/pr/1 lies in refs/refs/pr/;
- * other revisions with a slash are not found here. What a file says is settled
- * at each look-up, from what its dataset shows now.
+ * client joins the revision to the path, so refs/pr/1 lies in refs/refs/pr/.
+ * Of other revisions with a slash the directory is there once one below it was
+ * opened as models/ORG/NAME@REVISION: the Hub does not answer to a part. What
+ * a file says is settled at each look-up, from what its dataset shows now.
  */
 #include <config.h>
 
@@ -19,14 +20,9 @@ static int lookup_ref(struct op *op, struct tree_dir *dir,
 		      struct fuse_entry_param *ret, struct err *err);
 const struct view_ops hub_refs_ops = {.lookup = lookup_ref};
 
-/* Below refs/: what the client writes for refs/pr/N and refs/convert/NAME. */
-static const struct {
-	const char *prefix, *name, *child;
-} nested[] = {
-	{"", "refs", "refs/"},
-	{"refs/", "pr", "refs/pr/"},
-	{"refs/", "convert", "refs/convert/"},
-};
+/* What the client writes for refs/pr/N and refs/convert/NAME. */
+static const char *const nested[] = {"refs/", "refs/pr/", "refs/convert/"};
+#define NESTED_COUNT (sizeof(nested) / sizeof(nested[0]))
 
 static struct tree_dir *make_shown(struct tree *tree, struct tree_dir *parent,
 				   const char *name,
@@ -53,29 +49,29 @@ static struct tree_dir *ref_child(struct op *op, struct tree_dir *dir,
 	return child ? child : make_shown(tree, dir, name, leaf);
 }
 
-/* refs/, refs/refs/, refs/refs/pr/: what names in it are revisions of. */
-static const char *prefix_of(struct op *op, const struct tree_dir *dir)
+/* "", "refs/", "refs/pr/", "feature/": what the revisions in it begin with.
+ * malloc */
+static char *prefix_of(struct op *op, const struct tree_dir *dir)
 {
 	const struct hub_folder *folder = dir->view;
-	const char *prefix = "";
+	char *above, *prefix;
 
 	if (dir == folder->refs)
-		return prefix;
-	prefix = prefix_of(op, tree_get(&op->fs->tree, dir->parent));
-	for (size_t i = 0; i < sizeof(nested) / sizeof(nested[0]); i++)
-		if (strcmp(nested[i].prefix, prefix) == 0 &&
-		    strcmp(nested[i].name, dir->name) == 0)
-			return nested[i].child;
+		return strdup("");
+	above = prefix_of(op, tree_get(&op->fs->tree, dir->parent));
+	if (!above || asprintf(&prefix, "%s%s/", above, dir->name) < 0)
+		prefix = NULL;
+	free(above);
 	return prefix;
 }
 
-static bool is_nested(const char *prefix, const char *name)
+/* Whether revisions begin with this: git has no other that is all of it. */
+static bool is_prefix(const struct hub_folder *folder, const char *prefix)
 {
-	for (size_t i = 0; i < sizeof(nested) / sizeof(nested[0]); i++)
-		if (strcmp(nested[i].prefix, prefix) == 0 &&
-		    strcmp(nested[i].name, name) == 0)
+	for (size_t i = 0; i < NESTED_COUNT; i++)
+		if (strcmp(nested[i], prefix) == 0)
 			return true;
-	return false;
+	return view_knows_below(folder->view, folder->kind, folder->id, prefix);
 }
 
 struct tree_dir *hub_ref_set(struct op *op, struct tree_dir *dir,
@@ -90,18 +86,14 @@ struct tree_dir *hub_ref_set(struct op *op, struct tree_dir *dir,
 	return child;
 }
 
-static int lookup_file(struct op *op, struct tree_dir *dir, const char *prefix,
-		       struct fuse_entry_param *ret, struct err *err)
+static int lookup_file(struct op *op, struct tree_dir *dir,
+		       const char *revision, struct fuse_entry_param *ret,
+		       struct err *err)
 {
-	_cleanup_free_ char *revision = NULL;
 	struct hub_commit *commit;
 	struct tree_dir *child;
 	int r;
 
-	if (asprintf(&revision, "%s%s", prefix, op->name) < 0) {
-		revision = NULL;
-		return -ENOMEM;
-	}
 	r = hub_open_revision(op, dir->view,
 			      strcmp(revision, "main") ? revision : NULL,
 			      &commit, &ret->entry_timeout, err);
@@ -118,14 +110,20 @@ static int lookup_ref(struct op *op, struct tree_dir *dir,
 		      struct fuse_entry_param *ret, struct err *err)
 {
 	const struct tree_leaf leaf = {.ops = &hub_refs_ops, .view = dir->view};
-	const char *prefix = prefix_of(op, dir);
+	_cleanup_free_ char *prefix = prefix_of(op, dir), *below = NULL;
 	struct tree_dir *child;
 
-	if (!is_nested(prefix, op->name))
-		/* refs/refs/X is no revision */
-		return strcmp(prefix, "refs/") == 0 ?
-			       -ENOENT :
-			       lookup_file(op, dir, prefix, ret, err);
+	if (!prefix || asprintf(&below, "%s%s/", prefix, op->name) < 0) {
+		below = NULL;
+		return -ENOMEM;
+	}
+	if (!is_prefix(dir->view, below)) {
+		/* refs/X is no revision */
+		if (strcmp(prefix, "refs/") == 0)
+			return -ENOENT;
+		below[strlen(below) - 1] = '\0';
+		return lookup_file(op, dir, below, ret, err);
+	}
 	child = ref_child(op, dir, op->name, &leaf);
 	if (!child)
 		return -ENFILE;

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/text.h"
 #include "mount/view.h"
 
 /* Bad names that are remembered; a program that makes up names ends here. */
@@ -299,6 +300,22 @@ int view_open_repo(struct op *op, struct view *view,
 	}
 	return tree_current(&view->fs->tree, home_of(repo), &op->waiter, ret,
 			    err);
+}
+
+bool view_knows_below(struct view *view, enum view_kind kind, const char *id,
+		      const char *prefix)
+{
+	const struct wanted_repo wanted = {
+		.kind = kind, .id = id, .revision = prefix};
+	_cleanup_free_ char *source = source_of(&wanted);
+	scoped_lock(&view->lock);
+
+	for (size_t i = 0; source && i < REPO_BUCKETS; i++)
+		for (const struct repo *repo = view->buckets[i]; repo;
+		     repo = repo->next)
+			if (repo->home && starts_with(repo->source, source))
+				return true;
+	return false;
 }
 
 /* ---- the end */

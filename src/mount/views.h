@@ -60,6 +60,10 @@ int view_open_repo(struct op *op, struct view *view,
 		   const struct wanted_repo *wanted, struct slot **ret,
 		   double *ret_timeout, struct err *err);
 
+/* Whether a revision of this repository is open that begins with prefix. */
+bool view_knows_below(struct view *view, enum view_kind kind, const char *id,
+		      const char *prefix);
+
 /* view-hub.c: what looks up hub/ (a directory whose view is the struct view)
  * and what its directories remember. */
 extern const struct view_ops view_hub_ops;
