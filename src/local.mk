@@ -27,6 +27,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/thread.c \
 	%D%/base/thread.h \
 	%D%/base/vec.h \
+	%D%/cache/blob-attach.c \
 	%D%/cache/blob-table.c \
 	%D%/cache/blobs.c \
 	%D%/cache/blobs.h \
@@ -63,6 +64,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/measure.c \
 	%D%/cache/measure.h \
 	%D%/cache/objects.c \
+	%D%/cache/pin-file.c \
+	%D%/cache/pin-file.h \
 	%D%/cache/pins.c \
 	%D%/cache/pins.h \
 	%D%/cache/recorder.c \
@@ -75,7 +78,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/sealer.c \
 	%D%/cache/space.c \
 	%D%/cache/space.h \
+	%D%/cache/unit-store.c \
 	%D%/cache/units.c \
+	%D%/cache/units.h \
 	%D%/cache/unrecorded.c \
 	%D%/cache/unrecorded.h \
 	%D%/cache/verify-blob.c \

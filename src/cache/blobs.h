@@ -101,6 +101,14 @@ bool blob_table_forget(struct blob_table *table, const struct digest *id);
  * may_create is false.
  */
 int blob_attach(struct cache_blob *blob, bool may_create);
+/* Two processes that keep undoing each other's files give up after this. */
+#define BLOB_TRIES 8
+/* Opens, locks and, if it is short, extends one of its files; what is to be made
+ * gets its directory, which eviction takes away whenever it is empty. -ENOENT:
+ * as if missing. */
+int blob_open_file(struct cache_blob *blob, const char *path, int flags,
+		   uint64_t size);
+int blob_parse_hex64(const char *text, uint64_t *ret); /* 16 digits */
 /* The descriptor of a segment of an attached blob; opened and kept. */
 int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create);
 /* Somebody else has changed it: no unit counts as sound any more. */

@@ -29,150 +29,12 @@
 #include "base/log.h"
 #include "cache/files.h"
 #include "cache/internal.h"
+#include "cache/pin-file.h"
 #include "cache/pins.h"
 
-#define FIRST_LINE "larder-pin 1"
-/* 5 million blobs. */
-#define PIN_BYTES_MAX (512u << 20)
 /* A directory read so soon after its last change may change again within the
  * same tick of the filesystem's clock. */
 #define SAME_TICK_MS 100u
-
-/* ---- one file */
-
-/* Paths may hold any byte: control bytes and backslashes as \xNN. */
-static int put_text(struct buf *buf, const char *key, const char *value)
-{
-	int r = buf_printf(buf, "%s ", key);
-
-	for (; *value && r == 0; value++) {
-		unsigned char c = (unsigned char)*value;
-
-		if (c < 0x20 || c == 0x7f || c == '\\')
-			r = buf_printf(buf, "\\x%02x", c);
-		else
-			r = buf_append(buf, value, 1);
-	}
-	return r == 0 ? buf_append(buf, "\n", 1) : r;
-}
-
-static int put_digests(struct buf *buf, const char *key,
-		       const struct digest *digests, size_t count)
-{
-	char text[DIGEST_TEXT_MAX];
-	int r = 0;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = buf_printf(buf, "%s %s\n", key,
-			       digest_text(&digests[i], text));
-	return r;
-}
-
-static int put_pin(struct buf *buf, const struct cache_pin *pin)
-{
-	char text[DIGEST_TEXT_MAX], made[FORMAT_MAX];
-	int r = buf_printf(buf, FIRST_LINE "\n");
-
-	if (r == 0)
-		r = put_text(buf, "source", pin->source);
-	if (r == 0)
-		r = put_text(buf, "path", pin->path);
-	for (size_t i = 0; i < pin->glob_count && r == 0; i++)
-		r = put_text(buf, "glob", pin->globs[i]);
-	if (r == 0)
-		r = buf_printf(buf, "snapshot %s\nmade %s\nbytes %" PRIu64 "\n",
-			       digest_text(&pin->snapshot, text),
-			       format_time(pin->made_s, made), pin->bytes);
-	if (r == 0)
-		r = put_digests(buf, "object", pin->objects, pin->object_count);
-	if (r == 0)
-		r = put_digests(buf, "blob", pin->blobs, pin->blob_count);
-	return r;
-}
-
-/* Undone in place; what is no \xNN stays. */
-static void unescape(char *text)
-{
-	char *to = text;
-
-	while (*text) {
-		uint8_t byte;
-		char hex[3];
-
-		if (text[0] == '\\' && text[1] == 'x' && text[2] && text[3]) {
-			memcpy(hex, text + 2, 2);
-			hex[2] = '\0';
-			if (hex_decode(hex, &byte, 1) == 0 && byte) {
-				*to++ = (char)byte;
-				text += 4;
-				continue;
-			}
-		}
-		*to++ = *text++;
-	}
-	*to = '\0';
-}
-
-/* One line of a pin's file, cut at the first space. Lines of other keys are
- * for later versions. */
-typedef void line_fn(void *arg, const char *key, char *value);
-
-static int read_lines(int dirfd, const char *name, line_fn *each, void *arg)
-{
-	int fd = open_regular(dirfd, name, O_RDONLY, 0);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0, total = 0;
-	ssize_t n;
-	int r = 0;
-
-	if (!file)
-		return fd < 0 ? fd : -errno;
-	while ((n = getline(&line, &size, file)) > 0) {
-		char *value;
-
-		total += (size_t)n;
-		if (total > PIN_BYTES_MAX) {
-			r = -EFBIG;
-			break;
-		}
-		line[strcspn(line, "\n")] = '\0';
-		value = strchr(line, ' ');
-		if (!value)
-			continue;
-		*value++ = '\0';
-		each(arg, line, value);
-	}
-	if (ferror(file))
-		r = -EIO;
-	fclose(file);
-	return r;
-}
-
-static bool is_pin_name(const char *name)
-{
-	uint8_t bytes[DIGEST_BYTES];
-
-	return strlen(name) == 2 * DIGEST_BYTES &&
-	       hex_decode(name, bytes, DIGEST_BYTES) == 0;
-}
-
-/* Calls each for every pin's file name; -ENOENT is none. */
-static int each_name(int dirfd,
-		     int (*each)(void *arg, int dirfd, const char *name),
-		     void *arg)
-{
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *entry;
-	int r = directory_open(dirfd, ".", 0, &dir);
-
-	if (r < 0)
-		return r;
-	while (r == 0 && (errno = 0, entry = readdir(dir)))
-		if (is_pin_name(entry->d_name))
-			r = each(arg, dirfd, entry->d_name);
-	return r < 0 ? r : -errno;
-}
 
 /* ---- the set */
 
@@ -204,7 +66,7 @@ static void note_digest(void *arg, const char *key, char *value)
 
 static int note_pin(void *arg, int dirfd, const char *name)
 {
-	int r = read_lines(dirfd, name, note_digest, arg);
+	int r = pin_file_read(dirfd, name, note_digest, arg);
 
 	return r == -ENOENT ? 0 : r; /* taken away meanwhile */
 }
@@ -240,7 +102,7 @@ static bool is_unchanged(const struct pin_set *pins, const struct stat *st)
 static int read_set(struct pin_set *pins, const struct stat *st)
 {
 	struct reading reading = {0};
-	int r = each_name(pins->dirfd, note_pin, &reading);
+	int r = pin_file_each(pins->dirfd, note_pin, &reading);
 
 	if (r == 0 && reading.is_short)
 		r = -ENOMEM;
@@ -347,7 +209,7 @@ static void measure_line(void *arg, const char *key, char *value)
 
 static int measure_pin(void *arg, int dirfd, const char *name)
 {
-	int r = read_lines(dirfd, name, measure_line, arg);
+	int r = pin_file_read(dirfd, name, measure_line, arg);
 
 	return r == -ENOENT ? 0 : r;
 }
@@ -362,7 +224,7 @@ uint64_t cache_pinned_bytes(struct cache *cache)
 		return 0;
 	measuring.seen = calloc(set->count / 64 + 1, sizeof(uint64_t));
 	if (measuring.seen)
-		(void)each_name(set->dirfd, measure_pin, &measuring);
+		(void)pin_file_each(set->dirfd, measure_pin, &measuring);
 	free(measuring.seen);
 	return measuring.bytes;
 }
@@ -378,11 +240,11 @@ static int pin_path(const struct cache_pin *pin,
 	int r;
 
 	buf_init(&text, 16u << 20);
-	r = put_text(&text, "source", pin->source);
+	r = pin_file_put_text(&text, "source", pin->source);
 	if (r == 0)
-		r = put_text(&text, "path", pin->path);
+		r = pin_file_put_text(&text, "path", pin->path);
 	for (size_t i = 0; i < pin->glob_count && r == 0; i++)
-		r = put_text(&text, "glob", pin->globs[i]);
+		r = pin_file_put_text(&text, "glob", pin->globs[i]);
 	if (r == 0) {
 		digest_sha256(text.data, text.len, &digest);
 		snprintf(ret_path, 5 + DIGEST_HEX_MAX, "pins/%s",
@@ -407,7 +269,7 @@ int cache_pin_add(struct cache *cache, const struct cache_pin *pin,
 	buf_init(&text, PIN_BYTES_MAX);
 	r = pin_path(pin, path);
 	if (r == 0)
-		r = put_pin(&text, pin);
+		r = pin_file_encode(&text, pin);
 	if (r == 0)
 		r = file_write(cache->dirfd, path, text.data, text.len, 0600,
 			       FILE_WRITE_SYNC | FILE_WRITE_MKDIR);
@@ -444,7 +306,7 @@ struct listing {
 
 static void take_text(struct listing *listing, char **at, char *value)
 {
-	unescape(value);
+	pin_file_unescape(value);
 	free(*at);
 	*at = strdup(value);
 	listing->is_short |= !*at;
@@ -484,7 +346,7 @@ static void take_line(void *arg, const char *key, char *value)
 static int list_pin(void *arg, int dirfd, const char *name)
 {
 	struct listing *listing = arg;
-	int r = read_lines(dirfd, name, take_line, listing);
+	int r = pin_file_read(dirfd, name, take_line, listing);
 
 	if (r == 0 && listing->is_short)
 		r = -ENOMEM;
@@ -519,7 +381,7 @@ int cache_pin_list(struct cache *cache,
 	_cleanup_close_ int fd =
 		openat(cache->dirfd, "pins",
 		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r = fd < 0 ? -errno : each_name(fd, list_pin, &listing);
+	int r = fd < 0 ? -errno : pin_file_each(fd, list_pin, &listing);
 
 	if (r < 0)
 		return err_set(err, -r, "cannot read the pins of '%s': %s",
