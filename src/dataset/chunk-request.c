@@ -234,6 +234,7 @@ static void start_request(struct chunk_job *job)
 		.length = place_end(last) - job->start,
 		.expected_total = job->chunks[0].at.pack_bytes,
 		.priority = job->priority,
+		.holds_prefetch = true,
 		.deadline_ms = job->tries.give_up_ms,
 		.no_cache = job->is_uncached,
 		.progress = request_progress,

@@ -123,6 +123,10 @@ struct fetch_request {
 	uint64_t expected_total; /* size of the whole thing, 0: unknown */
 	size_t limit_bytes;	 /* cap on a body without range; 0: 64 MiB */
 	enum fetch_priority priority;
+	/* http: transfers of a prefetch stand still for its bytes, unless it is
+	 * a FETCH_PREFETCH itself: what a reader reads, not what prefetches
+	 * need to know as well. */
+	bool holds_prefetch;
 	uint64_t deadline_ms;	   /* now_ms() scale; 0: none */
 	bool no_cache;		   /* ask caches in between to revalidate */
 	/* Somebody waits, and it has not been tried here before: do not wait

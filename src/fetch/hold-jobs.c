@@ -29,7 +29,8 @@ void hold_note(const struct job *job, uint64_t now_ms)
 {
 	struct fetcher *fetcher = job->origin->fetcher;
 
-	if (job->priority != FETCH_PREFETCH && !job->origin->url.is_local)
+	if (job->holds_prefetch && job->priority != FETCH_PREFETCH &&
+	    !job->origin->url.is_local)
 		need(fetcher, now_ms + fetcher->hold_ms);
 }
 

@@ -100,6 +100,7 @@ struct job {
 	_Atomic enum fetch_priority priority;
 	enum job_state state;
 	bool is_canceled;
+	bool holds_prefetch;
 	bool is_held; /* http: stands still since held_ms, for readers */
 	uint64_t held_ms;
 	unsigned holders; /* 1; 2 when abandoned: the last one frees */

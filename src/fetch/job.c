@@ -165,6 +165,7 @@ static struct job *job_new(struct fetch_request *request)
 	job->min_bytes_per_s = request->min_bytes_per_s;
 	job->demand_bytes_per_s = request->demand_bytes_per_s;
 	job->patience_ms = request->patience_ms;
+	job->holds_prefetch = request->holds_prefetch;
 	job->others = request->others;
 	job->other_count = request->other_count;
 	set_patience(job, request->is_hasty);

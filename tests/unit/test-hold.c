@@ -106,6 +106,7 @@ static void start_prefetch(struct moving *moving, uint64_t deadline_ms)
 			    .length = LEN,
 			    .deadline_ms = deadline_ms,
 			    .priority = FETCH_PREFETCH,
+			    .holds_prefetch = true,
 			    .progress = on_progress,
 			    .done = on_done,
 			    .arg = moving},
@@ -129,13 +130,19 @@ static void end(struct moving *moving)
 	free(moving->request.body);
 }
 
-static void read_one(void)
+static void ask_for_one(bool is_read)
 {
 	struct waiting demand;
 
 	prepare_range(&demand, "five", 0, 100);
+	demand.request.holds_prefetch = is_read;
 	run(&demand);
 	assert_stamps(&demand, 0, 100);
+}
+
+static void read_one(void)
+{
+	ask_for_one(true);
 }
 
 static void open_with(uint32_t hold_max_ms)
@@ -225,6 +232,21 @@ static void test_it_moves_again(void **state)
 	end(&moving);
 }
 
+/* Recipes and places are no reader's: a prefetch asks for them too. */
+static void test_what_a_prefetch_needs(void **state)
+{
+	struct moving moving;
+
+	(void)state;
+	open_with(LONG_MS);
+	start_prefetch(&moving, 0);
+	while (moving.len == 0)
+		usleep(1000);
+	while (!moving.is_done)
+		ask_for_one(false);
+	end(&moving);
+}
+
 /* Told of readers elsewhere: nothing new is begun for a prefetch, and it is in
  * the end. */
 static void test_readers_elsewhere(void **state)
@@ -258,6 +280,7 @@ int main(void)
 		TEST(test_a_reader_goes_first),
 		TEST(test_a_held_one_is_canceled),
 		TEST(test_it_moves_again),
+		TEST(test_what_a_prefetch_needs),
 		TEST(test_readers_elsewhere),
 	};
 
