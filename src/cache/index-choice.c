@@ -12,14 +12,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/text.h"
 #define LOG_MODULE "cache"
 #include "base/log.h"
 #include "cache/internal.h"
@@ -32,6 +35,9 @@
 /* Some seven million chunks; a larger one is checked before it is written to,
  * so that no start waits for it. */
 #define CHECK_BYTES_MAX (UINT64_C(1) << 30)
+
+/* Damaged ones, for whoever wants to know why. */
+#define ASIDE_KEPT 4u
 
 /* Directories below blobs are made with the first file in them. */
 static bool has_blob_files(const struct cache *cache)
@@ -97,6 +103,36 @@ static int open_index(struct cache *cache, struct index **ret, struct err *err)
 	return open_gated(cache, path, ret, err);
 }
 
+/* The oldest by name of those that were moved aside, and how many there are. */
+static unsigned int find_aside(const struct cache *cache,
+			       char ret_oldest[NAME_MAX + 1])
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	unsigned int count = 0;
+	struct dirent *entry;
+
+	if (directory_open(cache->dirfd, ".", 0, &dir) < 0)
+		return 0;
+	while ((entry = readdir(dir))) {
+		if (!starts_with(entry->d_name, LAYOUT_INDEX ".bad-"))
+			continue;
+		if (count++ == 0 || strcmp(entry->d_name, ret_oldest) < 0)
+			snprintf(ret_oldest, NAME_MAX + 1, "%s",
+				 entry->d_name);
+	}
+	return count;
+}
+
+static void drop_aside(const struct cache *cache)
+{
+	char oldest[NAME_MAX + 1];
+
+	while (!cache->is_readonly &&
+	       find_aside(cache, oldest) > ASIDE_KEPT &&
+	       remove_tree(cache->dirfd, oldest) == 0)
+		;
+}
+
 /* Failure only means that nothing is recorded. */
 void cache_index_open(struct cache *cache)
 {
@@ -115,6 +151,7 @@ void cache_index_open(struct cache *cache)
 	if (index_used(index, &used) == 0)
 		atomic_store(&cache->space.used, used);
 	cache->index = index;
+	drop_aside(cache);
 }
 
 /* What was stored for the lost index: its next record makes a new row. */

@@ -100,6 +100,22 @@ static void test_damaged_is_moved_aside(void **state)
 	}
 }
 
+static void test_few_are_kept_aside(void **state)
+{
+	char *dir = scratch_directory(), path[512];
+
+	(void)state;
+	fill(dir);
+	for (int i = 0; i < 7; i++) {
+		snprintf(path, sizeof(path), "%s/index.bad-100%d-1-0", dir, i);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	assert_int_equal(present(dir), UNITS);
+	assert_int_equal(kept_aside(dir), 4);
+	assert_int_equal(access(path, F_OK), 0);
+	env_remove(dir);
+}
+
 static void test_empty_index_is_new(void **state)
 {
 	char *dir = scratch_directory(), path[512];
@@ -355,6 +371,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_is_moved_aside),
+		cmocka_unit_test(test_few_are_kept_aside),
 		cmocka_unit_test(test_empty_index_is_new),
 		cmocka_unit_test(test_fails_while_running),
 		cmocka_unit_test(test_written_by_others),
