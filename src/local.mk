@@ -314,6 +314,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/mount/view-hub.h \
 	%D%/mount/view-refs.c \
 	%D%/mount/view-repo.c \
+	%D%/mount/view-trees.c \
 	%D%/mount/view.h \
 	%D%/mount/views.c \
 	%D%/mount/views.h \

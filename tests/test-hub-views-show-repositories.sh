@@ -55,6 +55,26 @@ diff -r "$snapshot" mnt/models/acme/tiny || fail "the views differ"
 diff -r "mnt/models/acme/tiny@$commit" mnt/models/acme/tiny
 [ "$(hub_asked 'route=tree')" = 1 ] || fail "listed again: $(cat "$hub_log")"
 
+# The listing, as the client keeps it.
+curl -sS --noproxy '*' "$hub_url/api/models/acme/tiny/tree/$commit?recursive=true" \
+	> asked.json
+python3 - "$folder/trees/$commit.json" asked.json <<'PY' || fail "another listing"
+import json, os, sys
+kept = json.load(open(sys.argv[1], encoding="utf-8"))
+assert os.stat(sys.argv[1]).st_size == len(open(sys.argv[1], "rb").read())
+wanted = {}
+for item in json.load(open(sys.argv[2])):
+    if item["type"] == "file":
+        entry = {"size": item["size"], "blob_id": item["oid"]}
+        if "lfs" in item:
+            entry.update(lfs_sha256=item["lfs"]["oid"],
+                         lfs_size=item["lfs"]["size"])
+        wanted[item["path"]] = entry
+assert kept == {"format_version": 1, "files": wanted}, kept
+PY
+expect_fail 'No such file' ls "$folder/trees/${commit//[0-9]/a}.json"
+expect_fail 'No such file' ls "$folder/trees/$commit.jso"
+
 # Other revisions.
 [ "$(cat mnt/models/acme/tiny@v1.0/config.json)" != "$(cat said.1)" ]
 old=$(cat "$folder/refs/v1.0")

@@ -21,6 +21,7 @@
 void hub_commit_free(struct hub_commit *commit)
 {
 	free(commit->names);
+	free(atomic_load(&commit->tree));
 	free(commit);
 }
 

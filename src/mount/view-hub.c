@@ -8,6 +8,7 @@
  *                      /snapshots/COMMIT/  directories, and links to blobs/
  *                      /blobs/ETAG         the bytes: the very files of
  *                                          models/ORG/NAME
+ *                      /trees/COMMIT.json   the listing
  *                      /.no_exist/COMMIT/X an empty file for every X that is
  *                                          not in that commit
  *
@@ -153,7 +154,7 @@ static int make_folder(struct hub_folder *folder, struct tree *tree,
 		       const struct tree_dir *hub, const char *name)
 {
 	const struct tree_leaf plain = {0}, empty = {.is_file = true};
-	struct tree_dir *blobs;
+	struct tree_dir *blobs, *trees;
 	scoped_lock(&tree->adding);
 
 	folder->dir = tree_make(tree, hub, name, &plain);
@@ -163,13 +164,15 @@ static int make_folder(struct hub_folder *folder, struct tree *tree,
 	folder->refs = make_below(tree, folder, "refs", &hub_refs_ops);
 	folder->snapshots =
 		make_below(tree, folder, "snapshots", &snapshots_ops);
+	trees = make_below(tree, folder, "trees", &hub_trees_ops);
 	folder->absent = tree_make(tree, folder->dir, ".no_exist", &plain);
-	if (!blobs || !folder->refs || !folder->snapshots || !folder->absent)
+	if (!blobs || !trees || !folder->refs || !folder->snapshots || !folder->absent)
 		return -ENFILE;
 	folder->nothing = tree_make(tree, folder->absent, "", &empty);
 	if (!folder->nothing || tree_show(tree, blobs) < 0 ||
 	    tree_show(tree, folder->refs) < 0 ||
 	    tree_show(tree, folder->snapshots) < 0 ||
+	    tree_show(tree, trees) < 0 ||
 	    tree_show(tree, folder->absent) < 0)
 		return -ENFILE;
 	return 0;

@@ -20,6 +20,7 @@ struct hub_commit {
 	struct tree_dir *snapshot;
 	struct blob_name *names; /* sorted by digest */
 	size_t count;
+	_Atomic(char *) tree; /* of trees/, once it was looked for */
 };
 
 struct hub_folder {
@@ -54,6 +55,11 @@ int hub_open_revision(struct op *op, struct hub_folder *folder,
 struct tree_dir *hub_ref_set(struct op *op, struct tree_dir *dir,
 			     const char *name, const struct hub_commit *commit);
 
-extern const struct view_ops hub_blobs_ops, hub_refs_ops;
+/* A file or directory in a directory of a folder, made if need be. NULL: no
+ * room. */
+struct tree_dir *hub_child(struct op *op, struct tree_dir *dir,
+			   const char *name, const struct tree_leaf *leaf);
+
+extern const struct view_ops hub_blobs_ops, hub_refs_ops, hub_trees_ops;
 
 #endif

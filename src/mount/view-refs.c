@@ -35,10 +35,8 @@ static struct tree_dir *make_shown(struct tree *tree, struct tree_dir *parent,
 	return child && tree_show(tree, child) == 0 ? child : NULL;
 }
 
-/* A file or directory in a directory of refs, made if need be. */
-static struct tree_dir *ref_child(struct op *op, struct tree_dir *dir,
-				  const char *name,
-				  const struct tree_leaf *leaf)
+struct tree_dir *hub_child(struct op *op, struct tree_dir *dir,
+			   const char *name, const struct tree_leaf *leaf)
 {
 	struct hub_folder *folder = dir->view;
 	struct tree *tree = &op->fs->tree;
@@ -78,7 +76,7 @@ struct tree_dir *hub_ref_set(struct op *op, struct tree_dir *dir,
 			     const char *name, const struct hub_commit *commit)
 {
 	const struct tree_leaf leaf = {.is_file = true, .is_changing = true};
-	struct tree_dir *child = ref_child(op, dir, name, &leaf);
+	struct tree_dir *child = hub_child(op, dir, name, &leaf);
 
 	if (child)
 		atomic_store_explicit(&child->text, commit->text,
@@ -124,7 +122,7 @@ static int lookup_ref(struct op *op, struct tree_dir *dir,
 		below[strlen(below) - 1] = '\0';
 		return lookup_file(op, dir, below, ret, err);
 	}
-	child = ref_child(op, dir, op->name, &leaf);
+	child = hub_child(op, dir, op->name, &leaf);
 	if (!child)
 		return -ENFILE;
 	entry_of_dir(op->fs, child, ret);

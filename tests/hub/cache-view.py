@@ -57,6 +57,15 @@ assert try_to_load_from_cache(NAME, "config.json") == \
 assert try_to_load_from_cache(NAME, "none.json") is \
     huggingface_hub._CACHED_NO_EXIST
 
+try:
+    from huggingface_hub._tree_cache import read_tree_cache
+except ImportError:
+    pass  # an older one, which keeps no listings
+else:
+    tree = read_tree_cache(FOLDER, commit)
+    assert len(tree) == 23, tree
+    assert tree["model-00001-of-00002.safetensors"].lfs_sha256, tree
+
 found = {repo.repo_id: repo for repo in scan_cache_dir().repos}
 assert NAME in found, found
 main = [revision for revision in found[NAME].revisions
