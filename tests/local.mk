@@ -333,6 +333,7 @@ check_PROGRAMS += \
 %C%_larder_crash_SOURCES = \
 	%D%/crash.c \
 	src/base/io.c \
+	src/cache/blob-attach.c \
 	src/cache/blobs.c \
 	src/cache/evictor.c \
 	src/cache/index-write.c \
@@ -340,8 +341,9 @@ check_PROGRAMS += \
 	src/cache/layout.c \
 	src/cache/recorder.c \
 	src/cache/sealer.c \
-	src/cache/units.c \
+	src/cache/unit-store.c \
 	src/dataset/chunk-job.c \
+	src/dataset/chunk-request.c \
 	src/dataset/chunk-verify.c \
 	src/main.c \
 	$(NULL)
