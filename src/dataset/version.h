@@ -7,6 +7,12 @@
 /*
  * Which version of a file by reference its server sends, by the strong ETag
  * (RFC 9110) of the first answer. Thread-safe.
+ *
+ * It is not kept with what is cached. The Hub's files are named by commit and
+ * path, and each process asks for a file's location first, whose answer is
+ * compared with the listing's size and digest (hub_resolved_check): a file that
+ * was replaced between two processes is refused there. What a server does not
+ * tell, the digest of the whole file finds, as it does without an ETag.
  */
 struct version;
 
