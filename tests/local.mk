@@ -5,6 +5,7 @@
 
 unit_tests = \
 	%D%/unit/test-answer \
+	%D%/unit/test-budget \
 	%D%/unit/test-buf-io \
 	%D%/unit/test-cache \
 	%D%/unit/test-cache-chunks \
