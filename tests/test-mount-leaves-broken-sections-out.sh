@@ -48,3 +48,12 @@ printf '[a]\nmirror = /x\n[b]\nmirror = /x\n' > none.conf
 expect_fail "none.conf:[13]: \[[ab]\].*no trusted key" \
 	larder mount -c none.conf -o "cache=$T/cache" mnt
 ! grep -q "$T/" /proc/self/mountinfo || fail "something was mounted"
+printf '[a]\nmirror = /x\n[hub]\nsource = hub\n' > odd.conf
+expect_fail "odd.conf:3: \[hub\]: 'hub' is no source" \
+	larder mount -c odd.conf -o "cache=$T/cache" mnt
+printf 'insecure = yes\n[a]\nmirror = /x\n[a/b]\nmirror = /x\n' > odd.conf
+expect_fail "odd.conf:4: dataset 'a/b' lies inside dataset 'a'" \
+	larder mount -c odd.conf -o "cache=$T/cache" mnt
+printf '[a]\nmirror = /x\ngated = group\n' > odd.conf
+expect_fail "odd.conf:3: 'gated' is for all: it stands before the first" \
+	larder mount -c odd.conf -o "cache=$T/cache" mnt

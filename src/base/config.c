@@ -142,6 +142,13 @@ static int set_key(void *user, const char *section, const char *name,
 		value = "";
 	config->r = options_set(config->current, OPTION_FILE, config->where,
 				name, value, config->err);
+	if (config->r < 0 && config->current != config->global &&
+	    !options_has(config->current, OPTION_FILE, name) &&
+	    options_has(config->global, OPTION_FILE, name))
+		err_set(config->err, EINVAL,
+			"%s: '%s' is for all: it stands before the first "
+			"section, or in [larder]",
+			config->where, name);
 	return config->r == 0;
 }
 

@@ -338,6 +338,12 @@ static struct option_slot *find(const struct options *options,
 	return NULL;
 }
 
+bool options_has(const struct options *options, enum option_place place,
+		 const char *name)
+{
+	return find(options, place, name);
+}
+
 static struct option_slot *find_letter(const struct options *options, char c)
 {
 	for (size_t i = 0; i < options->slots.count; i++) {

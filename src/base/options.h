@@ -135,6 +135,10 @@ int options_parse_list(struct options *options, const char *list,
  * restrict (noexec, nosymfollow) are not among them. */
 bool mount_word_is_ignored(const char *word);
 
+/* Whether there is one that may be set there. */
+bool options_has(const struct options *options, enum option_place place,
+		 const char *name);
+
 /* Whether something other than the default set it. */
 bool options_is_set(const struct options *options, const char *name);
 

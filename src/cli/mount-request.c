@@ -44,7 +44,10 @@ static int add_dataset(struct mount_request *request,
 				    err);
 
 	if (r < 0)
-		return r;
+		return dataset->where ? err_prefix(err, r, "%s: [%s]",
+						   dataset->where,
+						   dataset->name) :
+					r;
 	added->path = dataset->name;
 	added->where = dataset->where;
 	options->dataset_count++;

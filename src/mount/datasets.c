@@ -32,6 +32,8 @@ static int add_one(struct fs *fs, const struct mount_dataset *wanted,
 		leaf.fault = fault->text;
 	}
 	int added = tree_add(&fs->tree, wanted->path, &leaf, err);
+	if (added < 0 && wanted->where)
+		err_prefix(err, added, "%s", wanted->where);
 	return added < 0 ? added : r;
 }
 

@@ -368,6 +368,9 @@ static void bad_lines_are_named(void **state)
 		  "larder.conf:1: text after a section header" },
 		{ "[refused]\n",
 		  "larder.conf:1: no dataset may be called 'refused'" },
+		{ "[pile]\nthreads = 1\n",
+		  "larder.conf:2: 'threads' is for all: it stands before the "
+		  "first section, or in [larder]" },
 		{ "help = yes\n", "larder.conf:1: unknown key 'help'" },
 		{ "options = ro\n", "larder.conf:1: unknown key 'options'" },
 		/* Continuation lines are not values of the key above. */
