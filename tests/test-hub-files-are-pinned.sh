@@ -14,7 +14,8 @@ random_file 3000000 tree/other.bin
 start_hub --repo "model:acme/made=$T/tree"
 mount_hub hf://acme/made mnt
 
-larder pin mnt 'kept*' > said || fail "$(cat said)"
+larder pin mnt 'kept*' > said 2> said.err || fail "$(cat said)"
+[ ! -s said.err ] || fail "$(cat said.err)"
 grep -q "^pinned 2.9 MiB in 1 file of hf://acme/made" said || fail "$(cat said)"
 diff -r tree mnt
 wait_for 60 has_state mnt/kept.bin complete

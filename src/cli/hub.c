@@ -79,7 +79,9 @@ static void choose_token(struct cli *cli, const struct cli_dataset *dataset,
 
 	if (file) {
 		ret->token_file = cli_absolute(cli, file);
-		if (access(ret->token_file, R_OK) < 0)
+		/* a mount tells its own, which may be where tokens are kept */
+		if ((dataset->where || !dataset->token_file) &&
+		    access(ret->token_file, R_OK) < 0)
 			log_warning("cannot read token file '%s': %s; the Hub "
 				    "is asked without",
 				    ret->token_file, strerror(errno));
