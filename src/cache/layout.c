@@ -193,7 +193,8 @@ static int open_directory(const char *dir, struct err *err)
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(err, errno, "cannot open cache directory '%s': "
-			       "%s", dir, strerror(errno));
+			       "%s (-o cache=DIR takes another)",
+			       dir, strerror(errno));
 	return fd;
 }
 
