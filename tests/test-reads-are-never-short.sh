@@ -18,6 +18,11 @@ start_nginx mirror
 for read_ahead in 128K 1M 16M; do
 	mount_dataset "$nginx_url#short" mnt \
 		"read-ahead=$read_ahead,cache=$T/cache.$read_ahead"
+	# The kernel's file of it, where that may be written.
+	kernels=/sys/class/bdi/$(mountpoint -d mnt)/read_ahead_kb
+	[ ! -w "$kernels" ] ||
+		[ "$(($(cat "$kernels") << 10))" -eq "$(numfmt --from=iec \
+			"$read_ahead")" ] || fail "read-ahead: $(cat "$kernels")"
 	stamped check -t 8 -d -b 131072 3 $size mnt/file
 	stamped check -t 8 -d -b 65537 3 $size mnt/file
 	stamped check -t 8 -d -b 4095 3 $size mnt/file
