@@ -6,11 +6,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -156,6 +158,46 @@ static inline bool env_blob_file(const char *dir, unsigned int number,
 	if (d)
 		closedir(d);
 	return found;
+}
+
+/* All units of a blob, those that are taken recorded. */
+static inline void env_put_blob(struct cache *cache, unsigned int number,
+				uint64_t units)
+{
+	struct cache_blob *blob = env_blob(cache, number, units);
+	_Atomic int recorded = 0;
+	int put = 0;
+
+	for (uint64_t unit = 0; unit < units; unit++) {
+		int r = env_put(blob, number, unit, &recorded);
+
+		assert(r == 0 || r == -ENOSPC);
+		put += r == 0;
+	}
+	env_wait(&recorded, put);
+	cache_blob_close(blob);
+}
+
+static uint64_t env_blocks;
+static inline int env_add_blocks(const char *path, const struct stat *st,
+				 int type, struct FTW *ftw)
+{
+	(void)path;
+	(void)ftw;
+	if (type == FTW_F)
+		env_blocks += (uint64_t)st->st_blocks * 512;
+	return 0;
+}
+
+/* What the files of blobs take on disk. */
+static inline uint64_t env_disk_bytes(const char *dir)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/blobs", dir);
+	env_blocks = 0;
+	(void)nftw(path, env_add_blocks, 8, FTW_PHYS);
+	return env_blocks;
 }
 
 #endif

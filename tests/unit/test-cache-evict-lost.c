@@ -5,7 +5,6 @@
 #include <config.h>
 
 #undef NDEBUG
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,18 +22,6 @@
 #define HIGH (UINT64_C(1) << 30)
 #define PINNED 0u
 #define OPEN 1u
-
-static void put_blob(struct cache *cache, unsigned int number)
-{
-	struct cache_blob *blob = env_blob(cache, number, BLOB_UNITS);
-	_Atomic int recorded = 0;
-	int put = 0;
-
-	for (uint64_t unit = 0; unit < BLOB_UNITS; unit++)
-		put += env_put(blob, number, unit, &recorded) == 0;
-	env_wait(&recorded, put);
-	cache_blob_close(blob);
-}
 
 static bool has_file(const char *dir, unsigned int number)
 {
@@ -59,7 +46,7 @@ static int fill(const char *dir)
 	int fd;
 
 	for (unsigned int i = 0; i < OLD_BLOBS; i++)
-		put_blob(cache, i);
+		env_put_blob(cache, i, BLOB_UNITS);
 	assert_int_equal(cache_pin_add(cache, &pin, NULL), 0);
 	cache_close(cache);
 	/* After all that reads and writes them. */
@@ -77,32 +64,11 @@ static int fill(const char *dir)
 	return fd;
 }
 
-static uint64_t disk_bytes;
-static int add_blocks(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)path;
-	(void)ftw;
-	if (type == FTW_F)
-		disk_bytes += (uint64_t)st->st_blocks * 512;
-	return 0;
-}
-
-static uint64_t measure(const char *dir)
-{
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/blobs", dir);
-	disk_bytes = 0;
-	(void)nftw(path, add_blocks, 8, FTW_PHYS);
-	return disk_bytes;
-}
-
 static void wait_within(const char *dir, uint64_t limit)
 {
-	for (int i = 0; i < 3000 && measure(dir) > limit; i++)
+	for (int i = 0; i < 3000 && env_disk_bytes(dir) > limit; i++)
 		usleep(20000);
-	assert_true(measure(dir) <= limit);
+	assert_true(env_disk_bytes(dir) <= limit);
 }
 
 /* Of the others those that are left are younger than those that went. */
@@ -140,7 +106,7 @@ static void test_lost_index(void **state)
 	cache_usage(cache, &usage);
 	assert_true(usage.records && usage.blobs_evicted > 0);
 	for (unsigned int i = 100; i < 108; i++)
-		put_blob(cache, i);
+		env_put_blob(cache, i, BLOB_UNITS);
 	wait_within(dir, LIMIT + LIMIT / 4);
 	assert_true(has_file(dir, 107));
 	assert_true(has_file(dir, PINNED));
@@ -191,7 +157,7 @@ static void test_lost_while_running(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 12; i++)
-		put_blob(cache, i);
+		env_put_blob(cache, i, BLOB_UNITS);
 	snprintf(path, sizeof(path), "%s/index", dir);
 	assert_int_equal(remove_tree(AT_FDCWD, path), 0);
 	snprintf(path, sizeof(path), "%s/index/data.mdb", dir);
@@ -203,7 +169,7 @@ static void test_lost_while_running(void **state)
 	}
 	assert_true(usage.records);
 	for (unsigned int i = 100; i < 112; i++)
-		put_blob(cache, i);
+		env_put_blob(cache, i, BLOB_UNITS);
 	wait_within(dir, LIMIT);
 	cache_close(cache);
 	env_remove(dir);

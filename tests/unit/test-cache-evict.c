@@ -22,22 +22,6 @@
 #define UNITS 16u /* blobs of 1 MiB */
 #define LIMIT (UINT64_C(32) << 20)
 
-static void put_blob(struct cache *cache, unsigned int number)
-{
-	struct cache_blob *blob = env_blob(cache, number, UNITS);
-	_Atomic int recorded = 0;
-	int put = 0;
-
-	for (uint64_t unit = 0; unit < UNITS; unit++) {
-		int r = env_put(blob, number, unit, &recorded);
-
-		assert_true(r == 0 || r == -ENOSPC);
-		put += r == 0;
-	}
-	env_wait(&recorded, put);
-	cache_blob_close(blob);
-}
-
 static bool is_here(struct cache *cache, unsigned int number)
 {
 	struct cache_blob *blob = env_blob(cache, number, UNITS);
@@ -66,7 +50,7 @@ static void test_longest_unused_goes(void **state)
 	keeper_stop(&other->keeper);
 	for (unsigned int i = 0; i < 34; i++) {
 		set_clock(cache, now_s + i * 10);
-		put_blob(cache, i);
+		env_put_blob(cache, i, UNITS);
 	}
 	kept = env_blob(cache, 0, UNITS);    /* open here */
 	foreign = env_blob(other, 1, UNITS); /* open in another process */
@@ -102,19 +86,6 @@ static void test_longest_unused_goes(void **state)
 	env_remove(dir);
 }
 
-static uint64_t disk_bytes(const char *dir)
-{
-	char command[512], text[64] = "";
-	FILE *pipe;
-
-	snprintf(command, sizeof(command), "du -s --block-size=1 %s/blobs", dir);
-	pipe = popen(command, "re");
-	assert_non_null(pipe);
-	assert_non_null(fgets(text, sizeof(text), pipe));
-	pclose(pipe);
-	return strtoull(text, NULL, 10);
-}
-
 static void test_limit_holds_under_load(void **state)
 {
 	char *dir = scratch_directory();
@@ -124,9 +95,9 @@ static void test_limit_holds_under_load(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 300; i++) {
-		put_blob(cache, i);
-		if (i % 10 == 0 && disk_bytes(dir) > worst)
-			worst = disk_bytes(dir);
+		env_put_blob(cache, i, UNITS);
+		if (i % 10 == 0 && env_disk_bytes(dir) > worst)
+			worst = env_disk_bytes(dir);
 	}
 	assert_true(worst <= LIMIT + LIMIT / 4 + (4 << 20));
 	for (int i = 0; i < 100; i++) {
@@ -185,13 +156,13 @@ static void test_limit_holds_without_recording(void **state)
 	assert_int_equal(gate_enter(fd, GATE_WRITER, 10000), 0);
 	for (number = 0; number < 4; number++) {
 		/* called back when the gate is given up */
-		put_blob(caches[number], number);
+		env_put_blob(caches[number], number, UNITS);
 		cache_usage(caches[number], &usage);
 		assert_false(usage.records);
 	}
 	for (; number < 128; number++)
-		put_blob(caches[number % 4], number);
-	assert_true(disk_bytes(dir) <= LIMIT + LIMIT / 4 + (4 << 20));
+		env_put_blob(caches[number % 4], number, UNITS);
+	assert_true(env_disk_bytes(dir) <= LIMIT + LIMIT / 4 + (4 << 20));
 	for (int i = 0; i < 4; i++) {
 		cache_usage(caches[i], &usage);
 		assert_true(usage.puts_failed > 0);
@@ -199,7 +170,7 @@ static void test_limit_holds_without_recording(void **state)
 	gate_leave(fd, GATE_WRITER);
 	close(fd);
 	for (int i = 0; i < 6000 && stored == 0; i++, number++) {
-		put_blob(caches[0], number);
+		env_put_blob(caches[0], number, UNITS);
 		stored += is_here(caches[0], number);
 		usleep(10000);
 	}
@@ -209,8 +180,8 @@ static void test_limit_holds_without_recording(void **state)
 	env_remove(dir);
 }
 
-/* The limit is kept, but a unit does not fit below it: what was used before makes
- * room, or no such unit would ever be stored again. */
+/* The limit is kept, but a unit does not fit below it: what was used before
+ * makes room, or no such unit would ever be stored again. */
 static void test_what_is_refused_makes_room(void **state)
 {
 	const uint64_t limit = 3 * UNIT + UNIT / 8;
@@ -261,8 +232,8 @@ static void test_unnamed_files_count(void **state)
 	snprintf(path, sizeof(path), "%s/index", dir);
 	touch_file(path); /* where the directory should be */
 	snprintf(path, sizeof(path), "%s/larder-cache", dir);
-	assert_int_equal(file_write(AT_FDCWD, path, "larder-cache 1\n", 15,
-				    0600, 0), 0);
+	assert_int_equal(
+		file_write(AT_FDCWD, path, "larder-cache 1\n", 15, 0600, 0), 0);
 	cache = env_open_limited(dir, LIMIT);
 	keeper_stop(&cache->keeper);
 	for (unsigned int i = 0; i < 48; i++) {
@@ -326,7 +297,8 @@ static void age_segment(struct cache *cache, struct cache_blob *blob,
 			unsigned int segment)
 {
 	const struct timespec times[2] = {
-		{ .tv_sec = 1000 + segment }, { .tv_sec = 1000 + segment },
+		{.tv_sec = 1000 + segment},
+		{.tv_sec = 1000 + segment},
 	};
 	char path[BLOB_PATH_MAX];
 
@@ -469,7 +441,7 @@ static void test_leftovers_are_swept(void **state)
 	int fd;
 
 	(void)state;
-	put_blob(cache, 1);
+	env_put_blob(cache, 1, UNITS);
 	blob_table_trim(&cache->blobs, INT64_MAX);
 	assert_true(env_blob_file(dir, 1, path, sizeof(path)));
 	snprintf(orphan, sizeof(orphan), "%s", path);
@@ -505,7 +477,7 @@ static void test_files_of_a_lost_index_stay(void **state)
 	struct cache *cache = env_open_limited(dir, LIMIT);
 
 	(void)state;
-	put_blob(cache, 1);
+	env_put_blob(cache, 1, UNITS);
 	assert_true(env_blob_file(dir, 1, path, sizeof(path)));
 	cache_close(cache);
 	snprintf(index, sizeof(index), "%s/index", dir);
@@ -544,7 +516,7 @@ static void test_empty_directories_go(void **state)
 	pthread_t thread;
 
 	(void)state;
-	put_blob(cache, 1);
+	env_put_blob(cache, 1, UNITS);
 	assert_true(env_blob_file(dir, 1, path, sizeof(path)));
 	*strrchr(path, '/') = '\0';
 	assert_int_equal(cache_evict(cache, &id, 1, false, &evicted, NULL), 0);

@@ -5,7 +5,6 @@
 #include <config.h>
 
 #undef NDEBUG
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,27 +101,15 @@ static void read_with_threads(const char *dir, struct reader *sum)
 	cache_close(cache);
 }
 
-static uint64_t disk_bytes;
-static int add_blocks(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
-{
-	(void)path;
-	(void)ftw;
-	if (type == FTW_F)
-		disk_bytes += (uint64_t)st->st_blocks * 512;
-	return 0;
-}
-
 static void test_small_cache_keeps_what_it_can(void **state)
 {
-	char *dir = scratch_directory(), path[512];
+	char *dir = scratch_directory();
 	uint64_t worst = 0;
 	int status = 0;
 	pid_t pids[2];
 
 	(void)state;
 	cache_close(env_open_limited(dir, LIMIT));
-	snprintf(path, sizeof(path), "%s/blobs", dir);
 	for (int i = 0; i < 2; i++) {
 		struct reader sum = {0};
 
@@ -149,10 +136,8 @@ static void test_small_cache_keeps_what_it_can(void **state)
 			assert_int_equal(status, 0);
 			left--;
 		}
-		disk_bytes = 0;
-		(void)nftw(path, add_blocks, 8, FTW_PHYS);
-		if (disk_bytes > worst)
-			worst = disk_bytes;
+		if (env_disk_bytes(dir) > worst)
+			worst = env_blocks;
 		usleep(5000);
 	}
 	fprintf(stderr, "worst %llu\n", (unsigned long long)worst);

@@ -60,18 +60,6 @@ static void end(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void put_blob(struct cache *cache, unsigned int number)
-{
-	struct cache_blob *blob = env_blob(cache, number, UNITS);
-	_Atomic int recorded = 0;
-	int put = 0;
-
-	for (uint64_t unit = 0; unit < UNITS; unit++)
-		put += env_put(blob, number, unit, &recorded) == 0;
-	env_wait(&recorded, put);
-	cache_blob_close(blob);
-}
-
 static void test_stopped_evictor_is_overtaken(void **state)
 {
 	char *dir = scratch_directory();
@@ -84,7 +72,7 @@ static void test_stopped_evictor_is_overtaken(void **state)
 	(void)state;
 	stopped = stop_with_gate(dir, GATE_EVICTOR);
 	while (usage.blobs_evicted == 0 && now_ms() < until_ms) {
-		put_blob(cache, number++);
+		env_put_blob(cache, number++, UNITS);
 		cache_usage(cache, &usage);
 		usleep(20000);
 	}
@@ -112,15 +100,15 @@ static void test_stopped_writer_costs_the_record(void **state)
 
 	(void)state;
 	cache = env_open(dir);
-	put_blob(cache, 1);
+	env_put_blob(cache, 1, UNITS);
 	/* One that has it open goes on, a new one reads what is recorded. */
 	stopped = stop_with_gate(dir, GATE_WRITER);
-	put_blob(cache, 2);
+	env_put_blob(cache, 2, UNITS);
 	other = env_open(dir);
 	assert_true(is_present(other, 1));
 	assert_true(is_present(cache, 2));
 	assert_false(is_present(other, 2));
-	put_blob(other, 3);
+	env_put_blob(other, 3, UNITS);
 	assert_true(is_present(other, 3));
 	assert_true(now_ms() < until_ms);
 	/* Both record what they have when the stopped one is gone. */
@@ -150,7 +138,7 @@ static void test_stopped_writer_keeps_a_new_cache(void **state)
 	assert_int_equal(remove_tree(AT_FDCWD, path), 0);
 	stopped = stop_with_gate(dir, GATE_WRITER);
 	cache = env_open(dir);
-	put_blob(cache, 1);
+	env_put_blob(cache, 1, UNITS);
 	cache_usage(cache, &usage);
 	assert_false(usage.records);
 	assert_true(now_ms() < until_ms);
@@ -178,7 +166,7 @@ static void test_stopped_sealer_keeps_nobody(void **state)
 	blob_path(&blob->id, blob->gen, 0, 0, name);
 	snprintf(path, sizeof(path), "%s/blobs/%s", dir, name);
 	stopped = stop_with(path, SEALER_BYTE);
-	put_blob(cache, 3);
+	env_put_blob(cache, 3, UNITS);
 	for (uint64_t unit = 0; unit < UNITS; unit++)
 		assert_int_equal(env_check(blob, 3, unit), 1);
 	assert_int_equal(cache_blob_sealed_fd(blob, &fd), 0);
