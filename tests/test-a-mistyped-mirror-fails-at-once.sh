@@ -19,17 +19,15 @@ at_once() {
 	larder "${@:2}" > said 2>&1 || true
 	! grep -q offline said || fail "it was asked again: $(cat said)"
 }
-for command in ls cat du prefetch refresh 'pin' 'mount -f'; do
-	operand="$T/miror#set"
-	[ "$command" != cat ] || operand+=:file
-	at_once "$T/miror: no such directory" $command \
-		-o "key=test.key.pub,cache=cache" "$operand" \
-		$([ "${command#mount}" = "$command" ] || echo mnt)
+options=(-o "key=test.key.pub,cache=cache")
+for command in ls du prefetch refresh pin; do
+	at_once "$T/miror: no such directory" "$command" "${options[@]}" \
+		"$T/miror#set"
 done
-at_once "$T/tree/file: not a directory" ls \
-	-o "key=test.key.pub,cache=cache" "$T/tree/file#set"
-at_once "$T/tree: no larder mirror there" ls \
-	-o "key=test.key.pub,cache=cache" "$T/tree#set"
+at_once "$T/miror: no such directory" cat "${options[@]}" "$T/miror#set:file"
+at_once "$T/miror: no such directory" mount -f "${options[@]}" "$T/miror#set" mnt
+at_once "$T/tree/file: not a directory" ls "${options[@]}" "$T/tree/file#set"
+at_once "$T/tree: no larder mirror there" ls "${options[@]}" "$T/tree#set"
 
 # A second mirror is asked all the same.
 cat > every.conf <<CONF
