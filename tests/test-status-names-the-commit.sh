@@ -25,7 +25,7 @@ told() {
 larder mount -c larder.conf mnt > /dev/null
 told '^  hf  *-  .* cold$'
 told '^  old  *-  .* cold$'
-[ -s "$(echo mnt/hf/hub/models--acme--tiny/refs/main)" ]
+[ -s mnt/hf/hub/models--acme--tiny/refs/main ]
 commit=$(cat mnt/hf/hub/models--acme--tiny/refs/main)
 old=$(cat mnt/hf/hub/models--acme--tiny/refs/v1.0)
 ls "mnt/hf/models/acme/tiny@$old" mnt/old > /dev/null
