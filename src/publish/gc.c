@@ -246,36 +246,21 @@ static int on_removed(void *arg, size_t i, int result, const struct err *why)
 	return gc->stop_result;
 }
 
-static int remove_each(struct gc *gc)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < gc->removals.count && r == 0; i++) {
-		struct err why = {0};
-
-		r = gc->mirror->ops->remove(gc->mirror,
-					    gc->removals.items[i].path, &why);
-		r = on_removed(gc, i, r, &why);
-	}
-	return r;
-}
-
 static int remove_together(struct gc *gc)
 {
 	const char *paths[MIRROR_REMOVE_MAX];
 
 	for (size_t i = 0; i < gc->removals.count; i++)
 		paths[i] = gc->removals.items[i].path;
-	return gc->mirror->ops->remove_many(gc->mirror, paths,
-					    gc->removals.count, on_removed, gc);
+	return mirror_remove_many(gc->mirror, paths, gc->removals.count,
+				  on_removed, gc);
 }
 
 /* What was collected; r is the result so far. */
 static int remove_collected(struct gc *gc, int r, struct err *err)
 {
 	if (r == 0 && gc->removals.count > 0)
-		r = gc->mirror->ops->remove_many ? remove_together(gc) :
-						   remove_each(gc);
+		r = remove_together(gc);
 	gc->removals.count = 0;
 	if (gc->failed > 0)
 		*err = gc->failed_err;

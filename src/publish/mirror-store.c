@@ -385,6 +385,23 @@ struct stored_file *stored_files_find(const struct stored_files *files,
 		       compare_files);
 }
 
+int mirror_remove_many(const struct mirror *mirror, const char *const *paths,
+		       size_t count, mirror_removed_fn removed, void *arg)
+{
+	int r = 0;
+
+	if (mirror->ops->remove_many)
+		return mirror->ops->remove_many(mirror, paths, count, removed,
+						arg);
+	for (size_t i = 0; i < count && r == 0; i++) {
+		struct err why = {0};
+
+		r = mirror->ops->remove(mirror, paths[i], &why);
+		r = removed(arg, i, r, &why);
+	}
+	return r;
+}
+
 int mirror_now(const struct mirror *mirror, int64_t *ret_seconds,
 	       struct err *why)
 {

@@ -191,6 +191,9 @@ int stored_files_add(struct stored_files *files, const char *top,
 struct stored_file *stored_files_find(const struct stored_files *files,
 				      const struct digest *digest);
 
+/* As remove_many; one by one where that is as good. */
+int mirror_remove_many(const struct mirror *mirror, const char *const *paths,
+		       size_t count, mirror_removed_fn removed, void *arg);
 /* The time of what is under the mirror, which may be a server's. */
 int mirror_now(const struct mirror *mirror, int64_t *ret_seconds,
 	       struct err *why);
