@@ -39,13 +39,13 @@ unit_tests = \
 	%D%/unit/test-fetch \
 	%D%/unit/test-fetch-faults \
 	%D%/unit/test-fetch-files \
+	%D%/unit/test-fetch-hold \
 	%D%/unit/test-fetch-hostile \
 	%D%/unit/test-fetch-names \
 	%D%/unit/test-fetch-others \
 	%D%/unit/test-fetch-spool \
 	%D%/unit/test-flight \
 	%D%/unit/test-head \
-	%D%/unit/test-hold \
 	%D%/unit/test-hub \
 	%D%/unit/test-limits \
 	%D%/unit/test-log \
