@@ -73,6 +73,7 @@ unit_tests = \
 	%D%/unit/test-source \
 	%D%/unit/test-text \
 	%D%/unit/test-thread \
+	%D%/unit/test-timer \
 	%D%/unit/test-tree \
 	%D%/unit/test-tries \
 	%D%/unit/test-url \
@@ -199,6 +200,7 @@ dist_check_SCRIPTS += \
 	%D%/test-memory-is-bounded.sh \
 	%D%/test-min-free-is-kept.sh \
 	%D%/test-mirror-gone-is-not-empty.sh \
+	%D%/test-mirrors-are-refreshed-when-asked.sh \
 	%D%/test-mirrors-come-and-go.sh \
 	%D%/test-mount-helper-takes-every-word.sh \
 	%D%/test-mount-is-read-only.sh \

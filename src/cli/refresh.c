@@ -42,15 +42,14 @@ static int refresh_source(struct cli *cli, const char *text, struct err *err)
 {
 	struct dataset_info before, after;
 	struct cli_source source;
-	bool is_asked = false;
+	enum dataset_look look = LOOK_NONE;
 	int r = cli_source_open(cli, text, &source, err);
 
 	if (r < 0)
 		return r;
 	dataset_info(source.dataset, &before);
-	r = CLI_WAIT(&source,
-		     dataset_refresh(source.dataset, CLI_WAITER(&source),
-				     &is_asked, err));
+	r = CLI_WAIT(&source, dataset_refresh(source.dataset,
+					      CLI_WAITER(&source), &look, err));
 	dataset_info(source.dataset, &after);
 	if (r == 0)
 		printf("%s: %s\n", source.name,

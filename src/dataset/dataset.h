@@ -40,7 +40,7 @@ struct waiter {
 	uint64_t deadline_ms;
 	bool distrusts_files;
 	int result;
-	int class; /* enum fetch_class of an object that could not be had */
+	int class;     /* enum fetch_class of an object that could not be had */
 	bool is_noted; /* readahead knows of this read */
 	bool is_peek;  /* takes only what is here */
 	struct err err;
@@ -89,7 +89,7 @@ struct dataset_options {
 	const char *const *mirrors; /* tried in order */
 	size_t mirror_count;
 	const struct origin_options *origin; /* of those; NULL: defaults */
-	const char *const *key_files; /* trusted public keys */
+	const char *const *key_files;	     /* trusted public keys */
 	size_t key_count;
 	bool insecure; /* accept an unsigned mirror */
 	bool refuse_expired;
@@ -100,8 +100,8 @@ struct dataset_options {
 
 /* A repository of the Hugging Face Hub. */
 struct hub_options {
-	const char *source;	/* hf://... */
-	bool is_whole; /* hf:// itself: views (mount/) */
+	const char *source; /* hf://... */
+	bool is_whole;	    /* hf:// itself: views (mount/) */
 	/* Patterns of repositories (hub_rules_check); they live as long as the
 	 * node. */
 	const char *const *allow, *const *deny;
@@ -110,7 +110,7 @@ struct hub_options {
 	const char *token;	/* NULL: token_file's */
 	const char *token_file; /* need not exist; NULL: no token */
 	bool is_offline;	/* ask nothing */
-	bool is_followed; /* look again every refresh_ms, else never */
+	bool is_followed;	/* look again every refresh_ms, else never */
 };
 struct buf;
 /* The options of its mirrors in buckets: NAME=VALUE, each with a NUL. */
@@ -134,10 +134,15 @@ int dataset_hub_check(const struct hub_options *options, struct err *err);
 int dataset_current(struct dataset *dataset, struct waiter *waiter,
 		    struct snapshot **ret, struct err *err);
 /* Looks now whether the dataset, which is open, has another snapshot, though
- * nobody asked to follow it. *is_asked is false before the first call and kept
+ * nobody asked to follow it. *look is LOOK_NONE before the first call and kept
  * for the next ones. -EIO and why: the current one stays. */
+enum dataset_look {
+	LOOK_NONE,
+	LOOK_OF_OTHERS, /* it may have begun before the question */
+	LOOK_ASKED,
+};
 int dataset_refresh(struct dataset *dataset, struct waiter *waiter,
-		    bool *is_asked, struct err *err);
+		    enum dataset_look *look, struct err *err);
 /* Called on a node thread when a refresh found another snapshot. */
 void dataset_on_change(struct dataset *dataset,
 		       void (*changed)(void *arg, struct dataset *dataset),
@@ -150,7 +155,8 @@ struct dataset_info {
 	uint64_t serial, entry_count, total_bytes;
 	int64_t time, expires;
 	char reason[256];
-	/* a repository of the Hub: what of it was asked for, and what that is */
+	/* a repository of the Hub: what of it was asked for, and what that is
+	 */
 	char revision[256], commit[41];
 };
 void dataset_info(struct dataset *dataset, struct dataset_info *ret);
@@ -158,7 +164,8 @@ void dataset_info(struct dataset *dataset, struct dataset_info *ret);
 /*
  * How much of the current snapshot is in the cache and pinned, as counted last:
  * in the background, from the catalogs that are in the cache; what is not fresh
- * is being counted again. Files that share a blob have their share of what is there.
+ * is being counted again. Files that share a blob have their share of what is
+ * there.
  */
 struct dataset_figures {
 	bool is_fresh, is_counted; /* at all */
@@ -376,8 +383,8 @@ void prefetch_free(struct prefetch *prefetch);
 /*
  * user.* as stored, and of our own: user.larder.snapshot, .source; of files
  * also .sha256 (if known), .cached (bytes), .state (cold, partial, unverified,
- * complete) and .error (while the last read failed). list: NUL-separated names, malloc.
- * -ENODATA.
+ * complete) and .error (while the last read failed). list: NUL-separated names,
+ * malloc. -ENODATA.
  */
 int snapshot_xattr_get(struct snapshot *snapshot, uint64_t number,
 		       const char *name, struct waiter *waiter, void **ret,

@@ -93,7 +93,10 @@ static bool is_usable(const struct flight *flight, uint64_t now)
 	case FLIGHT_RUNNING:
 		return true;
 	case FLIGHT_DONE:
-		return flight->key.kind != OBJECT_CHUNK || flight->plain;
+		/* who asks for a head wants one that is fetched from now on */
+		return flight->key.kind == OBJECT_CHUNK ?
+			       flight->plain != NULL :
+			       flight->key.kind != OBJECT_HEAD;
 	default:
 		return now < flight->ended_ms + REMEMBER_MS;
 	}

@@ -93,7 +93,8 @@ uint64_t flights_count(struct flights *flights);
 /*
  * The flight of that key, counted for the caller. *ret_is_new: it was made
  * by this call and the caller must see that it is finished. A failure
- * older than a second and a chunk whose bytes are gone again do not count.
+ * older than a second, a chunk whose bytes are gone again and a head that has
+ * come do not count.
  * NULL: out of memory.
  */
 struct flight *flight_get(struct flights *flights, const struct object_key *key,

@@ -37,10 +37,17 @@ static void fire_refresh(struct timer *timer)
 		(struct dataset *)((char *)timer -
 				   offsetof(struct dataset, refresh));
 
+	struct flight *flight;
 	bool is_new;
 
-	if (!atomic_load(&dataset->node->is_closing))
-		flight_unref(dataset_head_flight(dataset, &is_new));
+	if (atomic_load(&dataset->node->is_closing))
+		return;
+	flight = dataset_head_flight(dataset, &is_new);
+	/* Who looks sets the next time at his end; a failure that is still
+	 * remembered is not a look. */
+	if (!flight || (!is_new && flight_state(flight) == FLIGHT_FAILED))
+		dataset_refresh_later(dataset, true);
+	flight_unref(flight);
 }
 
 void dataset_refresh_init(struct dataset *dataset)
@@ -61,22 +68,22 @@ static int outcome(struct dataset *dataset, struct err *err)
 }
 
 int dataset_refresh(struct dataset *dataset, struct waiter *waiter,
-		    bool *is_asked, struct err *err)
+		    enum dataset_look *look, struct err *err)
 {
 	struct flight *flight;
 	bool is_new;
 	int r = waiter_begin(waiter, err);
 
-	if (r < 0 || *is_asked)
+	if (r < 0 || *look == LOOK_ASKED)
 		return waiter_end(dataset->node, waiter,
 				  r < 0 ? r : outcome(dataset, err), err);
-	/* Who looks already may have begun before the question. Such a look is
-	 * waited for, and must not be found again since we hold it. */
+	/* Who looks already may have begun before the question: the next look,
+	 * whosever it is, has not. */
 	waiter_release(waiter);
 	flight = dataset_head_flight(dataset, &is_new);
 	if (!flight)
 		return waiter_end(dataset->node, waiter, -ENOMEM, err);
-	*is_asked = is_new;
+	*look = is_new || *look == LOOK_OF_OTHERS ? LOOK_ASKED : LOOK_OF_OTHERS;
 	r = waiter_hold(waiter, flight);
 	return waiter_end(dataset->node, waiter, r < 0 ? r : DATASET_PARKED,
 			  err);

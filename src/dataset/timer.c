@@ -108,6 +108,8 @@ bool timer_set(struct timers *timers, struct timer *timer, uint64_t due_ms)
 	scoped_lock(&timers->lock);
 	if (timers->fires_all)
 		return false;
+	if (timer->is_set)
+		unlink_timer(timer);
 	timer->due_ms = due_ms;
 	after = timers->ring.previous;
 	while (after != &timers->ring && after->due_ms > due_ms)

@@ -22,7 +22,8 @@ struct timer {
 struct timers;
 
 int timers_start(struct timers **ret, struct err *err);
-/* false once timers_fire_all was called: the caller acts at once instead. */
+/* One that is set already gets another time. false once timers_fire_all was
+ * called: the caller acts at once instead. */
 bool timer_set(struct timers *timers, struct timer *timer, uint64_t due_ms);
 /* true: it was taken out and will not fire. false: it has fired, fires just
  * now, or was never set. */

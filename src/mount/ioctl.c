@@ -69,7 +69,8 @@ struct refresh {
 	struct tree_dir *only; /* the dataset it is about, or NULL: */
 	uint32_t above;	       /* those below this directory */
 	uint64_t next;	       /* directory of the tree */
-	bool is_begun, is_asked;
+	bool is_begun;
+	enum dataset_look look;
 	struct digest before;
 };
 
@@ -116,7 +117,7 @@ static void count(struct refresh *refresh, const struct tree_dir *dir, int r,
 
 	answer->count++;
 	refresh->next++;
-	refresh->is_asked = false;
+	refresh->look = LOOK_NONE;
 	dataset_info(dir->dataset, &info);
 	answer->changed += !digest_equal(&info.snapshot, &refresh->before);
 	if (r < 0) {
@@ -141,7 +142,7 @@ static int run_refresh(struct op *op, struct err *err)
 
 		if (!dir->dataset)
 			return -EINVAL; /* a commit of hub/ stays what it is */
-		if (!refresh->is_asked) {
+		if (refresh->look == LOOK_NONE) {
 			r = tree_current(&fs->tree, dir, &op->waiter, &slot,
 					 err);
 			dataset_info(dir->dataset, &info);
@@ -149,7 +150,7 @@ static int run_refresh(struct op *op, struct err *err)
 		}
 		if (r == 0)
 			r = dataset_refresh(dir->dataset, &op->waiter,
-					    &refresh->is_asked, err);
+					    &refresh->look, err);
 		/* listings show it from now on, too */
 		if (r == 0)
 			r = tree_current(&fs->tree, dir, &op->waiter, &slot,
