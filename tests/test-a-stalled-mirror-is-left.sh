@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The first of two mirrors is silent on packs, stalls in a body, trickles or
-# crawls (CASES C-25): it is left for the second one long before a reader's time
+# crawls: it is left for the second one long before a reader's time
 # is over, and the bytes are right. A server that always takes long to answer is
 # not taken for a stalled one.
 . "${top_srcdir:-.}/tests/lib.sh"

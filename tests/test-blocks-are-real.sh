@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# C-15, C-17: st_blocks covers the size, so that du is right and tools that know
+# st_blocks covers the size, so that du is right and tools that know
 # sparse files copy every byte, cold and warm; empty files are files; SEEK_DATA and
 # SEEK_HOLE say that all is data.
 . "${top_srcdir:-.}/tests/lib.sh"

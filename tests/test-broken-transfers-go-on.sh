@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A connection that breaks in the body (CASES C-02), at its first byte, in the
+# A connection that breaks in the body, at its first byte, in the
 # middle, at its last, once or three times: the bytes are right, each
 # request starts at a frame that is missing, and what had come is not sent
 # again. A server that restarts costs a pause, not an error.

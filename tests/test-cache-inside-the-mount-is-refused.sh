@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# C-13: a cache, key, configuration or mirror inside the mount point is refused at once with
+# A cache, key, configuration or mirror inside the mount point is refused at once with
 # both paths named, however the path gets there, and nothing is mounted.
 . "${top_srcdir:-.}/tests/lib.sh"
 requires fuse root

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
 #
-# Crawlers (CASES C-24): ls -lR, find and du over a cold mount ask for catalogs
+# Crawlers: ls -lR, find and du over a cold mount ask for catalogs
 # only, few of them, and nothing when warm; updatedb does not go in; opening
 # many files reads their neighbours once, not whole files of data.
 # LARDER_TEST_FULL=1: 100,000 files.

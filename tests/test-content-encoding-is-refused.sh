@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Nobody unpacks on the way (CASES C-04): larder never asks for an encoding,
+# Nobody unpacks on the way: larder never asks for an encoding,
 # a .gz file is what it is, and a server that says its answers are gzip is
 # believed to be broken: right bytes or an error.
 . "${top_srcdir:-.}/tests/lib.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 300
 #
-# C-16: a directory of 30,000 names lists each once, with small and large
+# A directory of 30,000 names lists each once, with small and large
 # buffers, by many processes; an offset got from telldir can be taken up again in
 # any order; types and inode numbers agree with stat.
 . "${top_srcdir:-.}/tests/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# One byte of a pack is flipped on its way (CASES C-06): right bytes after
+# One byte of a pack is flipped on its way: right bytes after
 # another try, or from the second mirror, or a clear error while other chunks
 # stay readable. It is never seen and never in the cache.
 . "${top_srcdir:-.}/tests/lib.sh"

@@ -3,7 +3,7 @@
 #
 # Lying ranges, pages instead of data, broken connections: right bytes or an
 # error. A byte that was flipped on the way cannot be told before the file is
-# whole: then it is dropped, and the file is never called complete (C-06).
+# whole: then it is dropped, and the file is never called complete.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"
 . "$top_srcdir/tests/hub-log.sh"

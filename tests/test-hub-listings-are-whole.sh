@@ -3,7 +3,7 @@
 #
 # A listing is all of a repository or an error: pages that fail, break off or
 # are no listing show nothing, names that no tree has are refused, sizes that
-# lie read as errors and never as short files (CASES C-05).
+# lie read as errors and never as short files.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/hub-log.sh"
 requires fuse root net python3 curl getfattr

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A signed location is used while it holds and renewed once for all who wait
-# (CASES C-22): no reader notices, nobody asks with HEAD, and where the Hub
+# A signed location is used while it holds and renewed once for all who wait:
+# no reader notices, nobody asks with HEAD, and where the Hub
 # itself refuses, the error comes at once.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A branch that moves moves nobody who has it mounted (CASES C-27, C-07): all
+# A branch that moves moves nobody who has it mounted: all
 # requests name the commit, files of two commits never meet, and only where
 # it was asked for is the branch looked at again. A commit that is gone is an
 # error, and what is here stays.

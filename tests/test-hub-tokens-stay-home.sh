@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A token goes to the endpoint and nowhere else, wherever redirects and Links
-# lead (CASES C-20, C-21), and it is never said.
+# lead, and it is never said.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/hub-log.sh"
 requires fuse root net python3 curl getfattr

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A server that ignores Range and sends the whole file (CASES C-01), from
+# A server that ignores Range and sends the whole file, from
 # the start or from the third request on; one that answers with another range,
 # another total, a body too short or too long: right bytes or an error, and
 # no flood of requests.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Thirty-two processes open, read and close three cold files in random order
-# (CASES C-14) through a slow mirror: the bytes are right, no byte of a pack is
+# through a slow mirror: the bytes are right, no byte of a pack is
 # sent twice, and a waiter that is killed does not cancel it for the others.
 # Then with a limit that makes files come and go and an origin that trickles: the
 # bytes are right. Both with threads of one mount and with two processes. CROWD_ROUNDS: how often.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# C-19: names that URLs, shells and terminals dislike are kept byte for byte,
+# Names that URLs, shells and terminals dislike are kept byte for byte,
 # and each reads its own content.
 . "${top_srcdir:-.}/tests/lib.sh"
 requires fuse root nginx python3

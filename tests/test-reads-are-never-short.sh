@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# No reply is shorter than asked before the end of the file (CASES C-03): eight
+# No reply is shorter than asked before the end of the file: eight
 # threads read one file while its pages are dropped again and again, with
 # odd read sizes and small and large readahead, cold and warm.
 . "${top_srcdir:-.}/tests/lib.sh"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A mirror that accepts and says nothing, stalls in a body, or trickles
-# (CASES C-25): a cold read ends with an error in time; stat, ls, df and warm
+# A mirror that accepts and says nothing, stalls in a body, or trickles:
+# a cold read ends with an error in time; stat, ls, df and warm
 # reads are fast meanwhile; a blocked reader can be killed at once; umount
 # works; after recovery a read is soon right.
 . "${top_srcdir:-.}/tests/lib.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 600
 #
-# Sizes and offsets around 2^31 and 2^32 and far beyond (CASES C-18): sparse
+# Sizes and offsets around 2^31 and 2^32 and far beyond: sparse
 # files with stamps at the borders read right, and have their sizes.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 240
 #
-# C-25: 500 readers that wait for a silent mirror are killed within a second each
+# 500 readers that wait for a silent mirror are killed within a second each
 # and leave another dataset of the same mount alone: warm and cold reads, listings
 # and df go on. A reader that is not killed fails after the time-out, not with ENOENT.
 . "${top_srcdir:-.}/tests/lib.sh"

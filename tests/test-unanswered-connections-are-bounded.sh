@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A mirror whose packets are lost: connections are never answered (CASES C-25).
+# A mirror whose packets are lost: connections are never answered.
 # A cold read ends with an error in time, at once while that is known; warm
 # reads, stat and ls are fast meanwhile; a second mirror serves after a pause.
 . "${top_srcdir:-.}/tests/lib.sh"

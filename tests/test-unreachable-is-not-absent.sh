@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A mirror that answers 503, 401, 404 or nothing, or whose name is unknown
-# (CASES C-09): larder starts from its last good head, warm files are right,
+# A mirror that answers 503, 401, 404 or nothing, or whose name is unknown:
+# larder starts from its last good head, warm files are right,
 # ls is complete, cold files give an error that is never ENOENT, the cache
 # keeps what it has, and all is well soon after the mirror is.
 . "${top_srcdir:-.}/tests/lib.sh"

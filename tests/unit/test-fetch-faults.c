@@ -137,7 +137,7 @@ static void test_absent(void **state)
 	assert_int_equal(waiting.request.result, -ENOENT);
 }
 
-/* C-02: each try asks for what the caller asks, from its own start. */
+/* Each try asks for what the caller asks, from its own start. */
 static void test_broken_off_and_again(void **state)
 {
 	static const char *const rules[] = {
@@ -172,7 +172,7 @@ static void test_broken_off_and_again(void **state)
 	}
 }
 
-/* C-06: what is wrong inside is the caller's to see; the second try is new. */
+/* What is wrong inside is the caller's to see; the second try is new. */
 static void test_a_flipped_byte(void **state)
 {
 	struct waiting waiting;

@@ -51,7 +51,7 @@ static void test_ranges(void **state)
 		}
 	log = origin_server_log(&server);
 	assert_int_equal(log_count(log, "\"status\":206"), 28);
-	/* C-04: nothing but identity is ever asked for. */
+	/* Nothing but identity is ever asked for. */
 	assert_int_equal(log_count(log, "\"accept_encoding\":\"identity\""),
 			 28);
 	assert_int_equal(log_count(log, "\"cache_control\":null"), 28);
@@ -67,7 +67,7 @@ static void test_whole_files(void **state)
 	run(&waiting);
 	assert_stamps(&waiting, 0, SIZE);
 	assert_int_equal(waiting.request.total, SIZE);
-	/* C-05: without a length, too. */
+	/* Without a length, too. */
 	origin_server_control(&server, "add=chunked");
 	prepare(&waiting, "five");
 	waiting.request.limit_bytes = SIZE;
