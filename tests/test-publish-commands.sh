@@ -40,7 +40,9 @@ larder publish -n loose pile unsigned > /dev/null 2> said
 grep -q "readers must give the option 'insecure'" said || fail "no warning"
 
 echo two > pile/file
-larder publish -k key --tag v2 pile mirror > /dev/null
+larder publish -k key --tag v2 --json pile mirror > out
+id=$(larder log mirror pile | sed -n 's/.*signed by //p' | head -n 1)
+grep -q "\"signatures\": \[\"$id\"\]" out || fail "who signed: $(cat out)"
 larder log mirror > log
 grep -q '^pile$' log || fail "$(cat log)"
 awk '$1 == 2 && /current$/ { c++ } $1 == 2 && /@v2$/ { t++ } $1 == 1 && /past$/ { p++ }

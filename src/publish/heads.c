@@ -108,7 +108,7 @@ static int print_head(const struct head *head, const struct secret_key *key,
 	return r;
 }
 
-int head_store(const struct mirror *mirror, const struct head *head,
+int head_store(const struct mirror *mirror, struct head *head,
 	       const struct secret_key *key, struct err *err)
 {
 	char path[SOURCE_PATH_MAX];
@@ -128,6 +128,8 @@ int head_store(const struct mirror *mirror, const struct head *head,
 						head->tag[0] ? head->tag : NULL,
 						path),
 			       &text, err);
+	if (r == 0)
+		r = head_parse(text.data, text.len, head, err);
 	buf_release(&text);
 	return r;
 }

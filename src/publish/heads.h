@@ -48,9 +48,10 @@ int head_load(const struct mirror *mirror, const char *dataset, const char *tag,
 
 /*
  * Complete and store a head: signed when key is not NULL, the history
- * first, a tagged head (head->tag not empty) without one.
+ * first, a tagged head (head->tag not empty) without one. The head then says
+ * what is stored, with its signatures.
  */
-int head_store(const struct mirror *mirror, const struct head *head,
+int head_store(const struct mirror *mirror, struct head *head,
 	       const struct secret_key *key, struct err *err);
 
 /*

@@ -485,15 +485,15 @@ static int write_heads(struct run *run, const struct snapshot_totals *totals,
 		       struct publish_result *result, struct err *err)
 {
 	const struct publish_options *options = run->options;
-	struct head head;
 	bool is_needed;
-	int r = make_head(run, totals, &head, err);
+	int r = make_head(run, totals, &result->head, err);
 
 	if (r < 0)
 		return r;
-	is_needed = needs_head(run, &head);
+	is_needed = needs_head(run, &result->head);
 	result->is_unchanged = !is_needed;
-	result->head = is_needed ? head : run->current;
+	if (!is_needed)
+		result->head = run->current;
 	result->is_other_key = run->has_current && options->key &&
 			       run->current.signature_count > 0 &&
 			       !is_signed_by(&run->current, options->key);
@@ -509,7 +509,7 @@ static int write_heads(struct run *run, const struct snapshot_totals *totals,
 	if (r == 0 && is_needed)
 		r = keep_current(run, err);
 	if (r == 0 && is_needed)
-		r = head_store(run->mirror, &head, options->key, err);
+		r = head_store(run->mirror, &result->head, options->key, err);
 	if (r == 0 && options->tag)
 		r = write_tag(run, &result->head, err);
 	return r;
