@@ -72,6 +72,12 @@ umount_dataset mnt
 sleep 3.2
 mount_dataset "mirror#brief" mnt
 [ "$(cat mnt/file)" = two ]
+larder status > said || fail "stale is no failure: $(cat said)"
+grep -q "mnt  stale " said || fail "$(cat said)"
+grep -q "^  reason: its head expired at 2.*Z and no mirror has a newer" said ||
+	fail "the reason is not told: $(cat said)"
+larder refresh mnt > said || fail "it could be looked at: $(cat said)"
+grep -q "0 of 1 dataset changed" said || fail "$(cat said)"
 umount_dataset mnt
 expect_fail "brief.*expired" larder mount -c larder.conf \
 	-o "$test_cache,expired=refuse,timeout=3s" "mirror#brief" mnt

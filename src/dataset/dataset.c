@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/text.h"
 #include "dataset/head.h"
 #include "dataset/hub.h"
 
@@ -231,8 +232,6 @@ const char *dataset_name(const struct dataset *dataset)
 	return dataset->name;
 }
 
-/* Names may be equal on different mirrors; the first one is where the
- * administrator says that the dataset comes from. */
 static bool is_expired(const struct head *head)
 {
 	int64_t now = wall_seconds();
@@ -271,6 +270,8 @@ void dataset_on_change(struct dataset *dataset,
 
 void dataset_info(struct dataset *dataset, struct dataset_info *ret)
 {
+	char time[FORMAT_MAX];
+
 	scoped_lock(&dataset->lock);
 	*ret = (struct dataset_info){.state = dataset->state};
 	snprintf(ret->reason, sizeof(ret->reason), "%s", dataset->reason);
@@ -286,6 +287,11 @@ void dataset_info(struct dataset *dataset, struct dataset_info *ret)
 	ret->total_bytes = dataset->head.total_bytes;
 	ret->time = dataset->head.time;
 	ret->expires = dataset->head.expires;
-	if (ret->state == DATASET_OK && is_expired(&dataset->head))
+	if (ret->state == DATASET_OK && is_expired(&dataset->head)) {
 		ret->state = DATASET_STALE;
+		snprintf(
+			ret->reason, sizeof(ret->reason),
+			"its head expired at %s and no mirror has a newer one (larder publish makes one)",
+			format_time(ret->expires, time));
+	}
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "base/io.h"
 #include "dataset/head.h"
 
@@ -58,13 +59,11 @@ void dataset_refresh_init(struct dataset *dataset)
 /* What the look that has ended came to. */
 static int outcome(struct dataset *dataset, struct err *err)
 {
-	struct dataset_info info;
-
-	dataset_info(dataset, &info);
-	if (info.state == DATASET_OK || !info.reason[0])
+	scoped_lock(&dataset->lock);
+	if (dataset->state == DATASET_OK || !dataset->reason[0])
 		return 0;
 	return err_set(err, EIO, "'%s' stays as it was: %s", dataset->name,
-		       info.reason);
+		       dataset->reason);
 }
 
 int dataset_refresh(struct dataset *dataset, struct waiter *waiter,
