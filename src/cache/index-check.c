@@ -30,6 +30,10 @@
 #define PAGE_MAX 65536u
 #define NODE_HEAD 8u
 #define FIRST_PAGE 2u /* behind the metas */
+/* Pages that the transaction which took them gave back are never written: the
+ * file may end before the last one. No transaction takes more (INDEX_OPS_MAX).
+ */
+#define UNWRITTEN_MAX 65536u
 #define NO_PAGE UINT64_MAX
 
 #define META_MAGIC 0xbeefc0deu
@@ -59,6 +63,7 @@ struct check {
 	size_t map_bytes;
 	uint32_t page_bytes;
 	uint64_t page_count;	     /* that the meta speaks of */
+	uint64_t written_count;	     /* that the file has */
 	uint64_t transaction;	     /* the last */
 	uint8_t *seen;		     /* a bit per page */
 	uint8_t nodes[PAGE_MAX / 2]; /* of the page that is looked at */
@@ -104,12 +109,18 @@ static bool take_page(struct check *check, uint64_t number)
 	return true;
 }
 
+/* A free one need not be in the file. */
+static bool take_written(struct check *check, uint64_t number)
+{
+	return number < check->written_count && take_page(check, number);
+}
+
 static const uint8_t *enter_page(struct check *check, uint64_t number,
 				 enum page_flags flags)
 {
 	const uint8_t *page;
 
-	if (!take_page(check, number))
+	if (!take_written(check, number))
 		return NULL;
 	page = check->map + number * check->page_bytes;
 	return load_le64(page) == number && load_le16(page + 10) == flags ?
@@ -228,20 +239,24 @@ static bool check_free(struct check *check, const struct node *node,
 	return true;
 }
 
-/* A value that has pages of its own. */
+/* A value that has pages of its own: more than it needs if the transaction that
+ * took them made it shorter. */
 static const uint8_t *enter_overflow(struct check *check,
 				     const struct node *node,
 				     struct table *found)
 {
-	uint64_t first = load_le64(node->value);
-	uint64_t count =
+	uint64_t first = load_le64(node->value), count;
+	uint64_t needed =
 		((uint64_t)PAGE_HEAD - 1 + node->size) / check->page_bytes + 1;
 	const uint8_t *page = enter_page(check, first, PAGE_OVERFLOW);
 
-	if (!page || load_le32(page + 12) != count)
+	if (!page)
+		return NULL;
+	count = load_le32(page + 12);
+	if (count < needed)
 		return NULL;
 	for (uint64_t i = 1; i < count; i++)
-		if (!take_page(check, first + i))
+		if (!take_written(check, first + i))
 			return NULL;
 	found->overflows += count;
 	return page + PAGE_HEAD;
@@ -407,7 +422,7 @@ static bool meta_choose(const uint8_t *first, const uint8_t *second,
 	if (!meta_load(first, &metas[0]) || !meta_load(second, &metas[1]))
 		return false;
 	*ret = metas[metas[0].transaction < metas[1].transaction];
-	return ret->last_page < file_bytes / ret->page_bytes;
+	return ret->last_page < file_bytes / ret->page_bytes + UNWRITTEN_MAX;
 }
 
 int index_check_header(int fd)
@@ -440,6 +455,7 @@ static int check_guarded(void *arg)
 		return MDB_CORRUPTED;
 	check->page_bytes = meta.page_bytes;
 	check->page_count = meta.last_page + 1;
+	check->written_count = check->map_bytes / meta.page_bytes;
 	check->transaction = meta.transaction;
 	return check_table(check, table_load(meta.tables, TABLE_FREE)) &&
 			       check_table(check,
@@ -459,7 +475,7 @@ int index_check(struct index *index)
 
 	if (mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) < 0)
 		return MDB_INVALID;
-	seen = calloc(1, (size_t)st.st_size / 4096 / 8 + 1);
+	seen = calloc(1, ((size_t)st.st_size / 4096 + UNWRITTEN_MAX) / 8 + 1);
 	if (!check || !seen)
 		return ENOMEM;
 	map = mmap(NULL, (size_t)st.st_size + 1, PROT_READ, MAP_SHARED, fd, 0);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "cache-env.h"
 #include "cache/index-private.h"
@@ -134,7 +135,7 @@ static void make_index(const char *dir)
 {
 	struct index *index = open_index(dir);
 	unsigned int count = 0;
-	struct digest after = { .type = DIGEST_NONE };
+	struct digest after = {.type = DIGEST_NONE};
 
 	for (unsigned int blob = 0; blob < BLOBS; blob++) {
 		write_blob(index, blob);
@@ -204,7 +205,7 @@ static void damage(uint8_t *bytes, size_t size)
 static bool use_damaged(const char *dir)
 {
 	struct index *index = open_index(dir);
-	struct digest after = { .type = DIGEST_NONE };
+	struct digest after = {.type = DIGEST_NONE};
 	unsigned int count = 0, found = read_all(index);
 	bool is_seen = true;
 
@@ -267,9 +268,115 @@ static void test_scribbled(void **state)
 	env_remove(dir);
 }
 
+/* ---- what looks like damage and is none */
+
+#define HUGE_ROW (400u << 10)
+#define LONG_ROW 9000u
+#define SHORT_ROW 5000u
+
+static void put_row(struct index *index, MDB_txn *txn, uint64_t name,
+		    uint8_t *row, size_t len)
+{
+	MDB_val key = {sizeof(name), &name}, value = {len, row};
+
+	store_le64(row + len - ROW_CHECK_BYTES,
+		   row_check(&name, sizeof(name), row, len - ROW_CHECK_BYTES));
+	assert_int_equal(mdb_put(txn, index->meta, &key, &value, 0), 0);
+}
+
+static uint64_t file_pages(struct index *index, uint64_t *ret_spoken_of)
+{
+	MDB_envinfo info;
+
+	assert_int_equal(mdb_env_info(index->env, &info), 0);
+	*ret_spoken_of = info.me_last_pgno + 1;
+	return index_bytes(index) / (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A transaction gives back the last pages that it took: they are not written.
+ */
+static void make_unwritten(struct index *index)
+{
+	static uint8_t row[HUGE_ROW];
+	uint64_t spoken_of, name = 1;
+	MDB_val key = {sizeof(name), &name};
+	MDB_txn *txn;
+
+	for (unsigned int blob = 3; blob < 10; blob++)
+		write_blob(index, blob);
+	assert_int_equal(mdb_txn_begin(index->env, NULL, 0, &txn), 0);
+	put_row(index, txn, name, row, HUGE_ROW);
+	assert_int_equal(mdb_del(txn, index->meta, &key, NULL), 0);
+	assert_int_equal(mdb_txn_commit(txn), 0);
+	assert_true(file_pages(index, &spoken_of) < spoken_of);
+}
+
+/* One that has got shorter keeps its pages. */
+static void make_shorter(struct index *index)
+{
+	uint8_t row[LONG_ROW] = {0};
+	MDB_txn *txn;
+
+	assert_int_equal(mdb_txn_begin(index->env, NULL, 0, &txn), 0);
+	put_row(index, txn, 1, row, LONG_ROW);
+	put_row(index, txn, 1, row, SHORT_ROW);
+	assert_int_equal(mdb_txn_commit(txn), 0);
+}
+
+static void test_sound(void **state)
+{
+	void (*const make[])(struct index *) = {make_unwritten, make_shorter};
+	char *dir = scratch_directory();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(make) / sizeof(*make); i++) {
+		char path[256];
+		struct index *index;
+		struct blob_row row;
+		struct index_op op = op_of(INDEX_RECORD, 1, 0);
+
+		snprintf(path, sizeof(path), "%s/index-%zu", dir, i);
+		assert_int_equal(mkdir(path, 0700), 0);
+		index = open_index(path);
+		write_blob(index, 1);
+		make[i](index);
+		assert_int_equal(index_check(index), 0);
+		index_close(index);
+		index = open_index(path);
+		assert_int_equal(index_check(index), 0);
+		assert_int_equal(index_blob(index, &op.id, &row), 1);
+		write_blob(index, 2);
+		assert_int_equal(index_check(index), 0);
+		index_close(index);
+	}
+	env_remove(dir);
+}
+
+/* A page that is in use is behind the end. */
+static void test_cut(void **state)
+{
+	char *dir = scratch_directory(), path[256];
+	struct index *index;
+	int fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/index", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	index = open_index(path);
+	for (unsigned int blob = 0; blob < 20; blob++)
+		write_blob(index, blob);
+	assert_int_equal(mdb_env_get_fd(index->env, &fd), 0);
+	assert_int_equal(ftruncate(fd, (off_t)(index_bytes(index) / 2)), 0);
+	assert_true(index_check(index) != 0);
+	index_close(index);
+	env_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sound),
+		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_scribbled),
 	};
 
