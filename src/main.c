@@ -69,7 +69,8 @@ static void print_help(FILE *file)
 	fputs("\n  -h, --help                      print this text\n"
 	      "  -V, --version                   print the version\n"
 	      "\nSOURCE is MIRROR#NAME[@TAG], hf://ORG/NAME of the Hugging Face Hub, or the name\n"
-	      "of a dataset in /etc/larder/larder.conf; MIRROR a path, http(s):// or s3://.\n"
+	      "of a dataset in /etc/larder/larder.conf; MIRROR a path, http(s):// or s3://;\n"
+	      "publish and the commands after it take a path, file:// or s3://.\n"
 	      "larder COMMAND --help says more; larder help COMMAND opens its manual.\n",
 	      file);
 }
@@ -151,7 +152,7 @@ static int help(const char *topic)
 {
 	char page[64];
 
-	if (!topic) {
+	if (!topic || !strcmp(topic, "help")) {
 		print_help(stdout);
 		return CLI_DONE;
 	}

@@ -51,8 +51,8 @@ refused "format 7, this program reads format 1"
 change larder-mirror 'd = b"<html>"'
 refused "not a mirror of larder"
 rm -rf bad; cp -a good bad; rm bad/larder-mirror bad/heads/data
-refused "data.*(no larder mirror|no such dataset)"
-expect_fail "data.*(no larder mirror|no such dataset)" larder mount \
+refused "data.*(no larder mirror|no dataset 'data')"
+expect_fail "data.*(no larder mirror|no dataset 'data')" larder mount \
 	-o "cache=$T/cache,$options" "empty#data" mnt
 expect_fail "nowhere" larder mount -o "cache=$T/cache,$options" \
 	"nowhere#data" mnt

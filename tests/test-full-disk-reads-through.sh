@@ -62,7 +62,7 @@ large_files=({0..19})
 small_files=(many/{0..299})
 
 small ""
-grep -q "warning: cache: limits fit to the disk: dir=$T/cache size=6[0-9]\.[0-9] MiB" log ||
+grep -q "warning: cache: limits brought down to what the disk has: dir=$T/cache size=6[0-9]\.[0-9] MiB" log ||
 	fail "no word of the limit: $(cat log)"
 readers read_files
 [ "$(df --output=avail -B1 cache | tail -1)" -ge 1000000 ] || fail "no space was left"

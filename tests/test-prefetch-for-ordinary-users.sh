@@ -32,7 +32,7 @@ grep -q "^complete: 4.0 MiB in 1 file of mnt/sub" out || fail "$(cat out)"
 	fail "it is not here"
 [ ! -e /nonexistent ] || fail "a cache of the user's own was made"
 expect_fail "no file matches 'nothing'" prefetch mnt nothing
-expect_fail "is on a mount of root; only root can change" prefetch --pin mnt/sub
+expect_fail "is on a mount of root; only root can do that" prefetch --pin mnt/sub
 
 # Room is not made by what was used lately; root may.
 keeps() {

@@ -48,11 +48,13 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 		return err_set(err, -r, "cannot ask the size of the disk "
 			       "under '%s': %s", cache->dir, strerror(-r));
 	if (cache->space.limits.is_clamped)
-		log_warning("limits fit to the disk: dir=%s size=%s "
-			    "min-free=%s", cache->dir,
-			    format_size(cache->space.limits.limit_bytes, limit),
-			    format_size(cache->space.limits.min_free_bytes,
-					min_free));
+		log_warning(
+			"limits brought down to what the disk has: dir=%s size=%s "
+			"min-free=%s",
+			cache->dir,
+			format_size(cache->space.limits.limit_bytes, limit),
+			format_size(cache->space.limits.min_free_bytes,
+				    min_free));
 	if (cache->is_readonly)
 		log_warning("cache cannot be written, using what is there: "
 			    "dir=%s", cache->dir);

@@ -36,8 +36,10 @@ static int write_key(const char *path, mode_t mode,
 		explicit_bzero(text.data, text.len);
 	buf_release(&text);
 	if (r == -EEXIST)
-		return err_set(err, EEXIST,
-			       "'%s' exists and is not overwritten", path);
+		return err_set(
+			err, EEXIST,
+			"'%s' exists and is not overwritten; choose another FILE",
+			path);
 	if (r < 0)
 		return err_set(err, -r, "cannot write '%s': %s", path,
 			       strerror(-r));

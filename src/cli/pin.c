@@ -259,9 +259,9 @@ static int unpin(struct cli *cli, void *arg, struct err *err)
 	if (r == 0 && unpin.pins == 0)
 		r = err_set(
 			err, ENOENT,
-			"nothing like that of '%s' is pinned (larder pin lists "
-			"the pins)",
-			target.source.name);
+			"nothing like that of '%s' is pinned (the pins: larder "
+			"pin -o cache='%s')",
+			target.source.name, cache_dir(unpin.cache));
 	if (r == 0)
 		printf("unpinned %s of %s\n", format_size(unpin.bytes, size),
 		       target.source.name);

@@ -315,6 +315,23 @@ static void next_mirror(struct head_job *job, enum fetch_class class,
 	run_ask(&job->task, NULL);
 }
 
+/* What the URL or the section got wrong: the mirror, the dataset, the tag. */
+static void answer_absent(struct head_job *job)
+{
+	const struct dataset *dataset = job->dataset;
+	char text[SOURCE_PATH_MAX];
+
+	if (job->has_no_marker)
+		snprintf(text, sizeof(text), "no larder mirror there");
+	else
+		snprintf(
+			text, sizeof(text),
+			"no dataset '%s%s%s' there (larder log at the mirror lists what there is)",
+			dataset->remote_name, dataset->tag ? "@" : "",
+			dataset->tag ?: "");
+	next_mirror(job, FETCH_ABSENT, text, false);
+}
+
 static void answer_marker(struct head_job *job, const void *body, size_t len)
 {
 	struct mirror *mirror = &job->dataset->mirrors[job->mirror];
@@ -426,11 +443,7 @@ static void run_answer(struct task *task, struct worker *worker)
 		return;
 	}
 	if (request->class == FETCH_ABSENT)
-		next_mirror(job, FETCH_ABSENT,
-			    job->has_no_marker ? "no larder mirror there" :
-			    job->dataset->tag  ? "no such tag there" :
-						 "no such dataset there",
-			    false);
+		answer_absent(job);
 	else
 		next_mirror(job, request->class, request->err.text, false);
 }

@@ -246,9 +246,10 @@ int mount_check(const struct mount_options *options, struct err *err)
 			return mountpoint_check_guards(options, path, err);
 		switch (mount_probe(path, MOUNT_LOOK_MS)) {
 		case MOUNT_ANSWERS:
-			return err_set(err, EBUSY,
-				       "larder is already mounted at '%s'",
-				       path);
+			return err_set(
+				err, EBUSY,
+				"larder is already mounted at '%s' (take it away with: larder umount '%s')",
+				path, path);
 		case MOUNT_SILENT:
 			return err_set(
 				err, EBUSY,

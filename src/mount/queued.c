@@ -65,8 +65,10 @@ static int explain(const char *path, int errnum, struct err *err)
 			"'%s' is in no dataset, or there are too many patterns",
 			path);
 	default:
-		return err_set(err, errnum, "cannot prefetch '%s': %s", path,
-			       strerror(errnum));
+		return err_set(
+			err, errnum,
+			"cannot prefetch '%s': %s (larder status may tell why)",
+			path, strerror(errnum));
 	}
 }
 

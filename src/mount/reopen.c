@@ -125,9 +125,9 @@ static int check_mount(const char *path, struct err *err)
 	if (owner != geteuid()) {
 		mountpoint_owner_name(owner, name);
 		return err_set(err, EPERM,
-			       "'%s' is on a mount of %s; only %s can change "
-			       "its cache (ls, cat, du and larder prefetch "
-			       "work for all)",
+			       "'%s' is on a mount of %s; only %s can do that "
+			       "there (plain ls, cat and du, and larder "
+			       "prefetch, work for all)",
 			       path, name, name);
 	}
 	return 0;

@@ -70,7 +70,7 @@ static int local_path(const char *where, char **ret_path, struct err *err)
 	if (strstr(where, "://"))
 		return err_set(
 			err, ENOTSUP,
-			"cannot write to '%s': only directories, file:// and s3:// are supported",
+			"'%s' is for readers; this command takes the mirror's directory, file:// or s3://",
 			where);
 	*ret_path = strdup(where);
 	return *ret_path ? 0 : -ENOMEM;

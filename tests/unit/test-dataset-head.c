@@ -118,7 +118,7 @@ static void what_is_missing_is_named(void **state)
 			 0);
 	/* Never -ENOENT: a mirror without it is no proof. */
 	assert_int_equal(small_current(dataset, &snapshot, &err), -EIO);
-	assert_non_null(strstr(err.text, "no such dataset there"));
+	assert_non_null(strstr(err.text, "no dataset 'other' there (larder log"));
 	assert_int_equal(add(node,
 			     (struct dataset_options){.mirrors = nowhere,
 						      .mirror_count = 1,

@@ -201,7 +201,7 @@ static void test_refusals(void **state)
 	expect_refusal(&options, "cannot open '/nowhere'");
 	options.tree = env->tree;
 	options.mirror = "http://host/m";
-	expect_refusal(&options, "only directories, file:// and s3:// are supported");
+	expect_refusal(&options, "is for readers; this command takes");
 	options.mirror = "file://host/m";
 	expect_refusal(&options, "names another host");
 	options.mirror = env->tree; /* has files and no marker */
