@@ -68,11 +68,16 @@ void early_give(struct op *op, const struct target *target, uint64_t bytes)
 {
 	struct early *early = op->fs->early;
 	_Atomic uint64_t *slot = slot_of(early, op->ino);
+	unsigned before;
 
 	if (bytes > EARLY_BYTES_MAX ||
 	    atomic_load_explicit(slot, memory_order_relaxed) == op->ino)
 		return;
-	if (atomic_fetch_add(&early->under_way, 1) < EARLY_AT_ONCE)
+	before = atomic_fetch_add(&early->under_way, 1);
+	/* Of those that take requests in turn one may wait here, not all. */
+	if (before > 0)
+		session_may_sleep(op->fs->session);
+	if (before < EARLY_AT_ONCE)
 		give(op, target, bytes, slot);
 	atomic_fetch_sub(&early->under_way, 1);
 }
