@@ -51,11 +51,23 @@ scribble() {
 		status=none count=$(($(stat -c %s cache/index/data.mdb) / 4096))
 }
 
+older() {
+	python3 - <<'PYTHON'
+with open("cache/index/data.mdb", "r+b") as file:
+    rows = file.read()
+    assert rows.count(b"format\4\0\0\0")
+    file.seek(0)
+    file.write(rows.replace(b"format\4\0\0\0", b"format\3\0\0\0"))
+PYTHON
+}
+
 # While nothing runs.
-for damage in remove remove_file cut_short empty scribble; do
+for damage in remove remove_file cut_short empty scribble older; do
 	before=$(requests)
 	$damage
 	mount_dataset "$httpd_url#d" mnt nopassthrough
+	[ "$damage" != older ] || grep -q 'another version' mount.err ||
+		fail "it is called damaged: $(cat mount.err)"
 	compare "$damage" mnt
 	[ "$(requests)" -eq "$before" ] ||
 		fail "$damage: asked the mirror $(($(requests) - before)) times"

@@ -44,6 +44,18 @@ static struct index *open_indexes; /* guarded by open_lock */
 /* Several may be lost in one second. */
 static _Atomic unsigned int aside_count;
 
+static const char *reason(int rc)
+{
+	switch (rc) {
+	case -EFAULT:
+		return "it failed underneath";
+	case MDB_VERSION_MISMATCH:
+		return "another version of larder made it";
+	default:
+		return mdb_strerror(rc);
+	}
+}
+
 /* Out of the way of the next to open it; who has it open is not disturbed. */
 static int move_aside(struct index *index, int rc)
 {
@@ -62,9 +74,9 @@ static int move_aside(struct index *index, int rc)
 	if (rename(index->path, aside) < 0)
 		return -errno;
 	crash_point("renew-moved");
-	log_warning("index damaged, moved aside: dir=%s kept=%s reason=%s",
-		    index->path, aside,
-		    rc == -EFAULT ? "it failed underneath" : mdb_strerror(rc));
+	log_warning("index %s, moved aside: dir=%s kept=%s reason=%s",
+		    rc == MDB_VERSION_MISMATCH ? "not ours" : "damaged",
+		    index->path, aside, reason(rc));
 	return mkdir(index->path, 0700) < 0 ? -errno : 0;
 }
 
@@ -99,8 +111,7 @@ int index_error(struct index *index, int rc)
 		return -EIO;
 	}
 	log_warning("index lost, going on without recording: dir=%s reason=%s",
-		    index->path, rc == -EFAULT ? "it failed underneath" :
-						 mdb_strerror(rc));
+		    index->path, reason(rc));
 	if (!index->must_exist)
 		(void)move_aside(index, rc);
 	return -EIO;
