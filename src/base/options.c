@@ -230,6 +230,11 @@ static int bad_value(const struct option_def *def, const char *where,
 		return err_set(err, ERANGE, "%s: '%s' is out of range (%s to "
 			       "100%%)", where, text,
 			       format_size(def->min, least));
+	if (r == -ERANGE && def->type == OPTION_COUNT && def->max > 0)
+		return err_set(err, ERANGE,
+			       "%s: '%s' is out of range (%" PRIu64
+			       " to %" PRIu64 ")",
+			       where, text, def->min, def->max);
 	if (r == -ERANGE)
 		return err_set(err, ERANGE, "%s: '%s' is out of range", where,
 			       text);
