@@ -68,6 +68,8 @@ as_nobody larder umount mnt
 
 mkdir foreign
 expect_fail "fusermount3|ermission" as_nobody larder mount -c larder.conf "$T/mirror#d" foreign
+expect_fail "allow_root need user_allow_other in /etc/fuse.conf" as_nobody \
+	larder mount -c larder.conf -o allow_other "$T/mirror#d" foreign
 
 # somebody else's mount, and one with another below
 larder mount -c larder.conf "$T/mirror#d" mnt > /dev/null

@@ -227,7 +227,8 @@ static int mount_by_call(struct session *session,
 }
 
 /* fusermount3 has said on standard error what it had against it. */
-static int helper_failed(const char *path, struct err *err)
+static int helper_failed(const struct mount_options *options, const char *path,
+			 struct err *err)
 {
 	if (access("/dev/fuse", R_OK | W_OK) < 0)
 		return err_set(
@@ -238,18 +239,22 @@ static int helper_failed(const char *path, struct err *err)
 					  "load the module fuse");
 	return err_set(
 		err, EPERM,
-		"fusermount3 could not mount at '%s': it must be installed (package fuse3) and the directory yours%s",
+		"fusermount3 could not mount at '%s': it must be installed (package fuse3) and the directory yours%s%s",
 		path,
 		access("/sys/module/apparmor", F_OK) == 0 ?
 			" and allowed by AppArmor (/etc/apparmor.d/local/fusermount3)" :
+			"",
+		options->allow_other || options->allow_root ?
+			"; allow_other and allow_root need user_allow_other in /etc/fuse.conf" :
 			"");
 }
 
-static int mount_by_helper(struct session *session, const char *path,
-			   struct err *err)
+static int mount_by_helper(struct session *session,
+			   const struct mount_options *options,
+			   const char *path, struct err *err)
 {
 	if (fuse_session_mount(session->fuse, path) < 0)
-		return helper_failed(path, err);
+		return helper_failed(options, path, err);
 	session->fd = fuse_session_fd(session->fuse);
 	session->is_by_helper = true;
 	return 0;
@@ -274,7 +279,8 @@ int session_mount(struct session *session, const struct mount_options *options,
 						   session->mountpoint, err) :
 				     -EPERM;
 		if (r == -EPERM)
-			r = mount_by_helper(session, session->mountpoint, err);
+			r = mount_by_helper(session, options,
+					    session->mountpoint, err);
 		if (r < 0) {
 			free(steal_ptr(session->mountpoint));
 			return r;
