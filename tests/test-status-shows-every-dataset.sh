@@ -53,6 +53,11 @@ cat mnt/deep/two/file > /dev/null
 wait_for 60 is_here
 larder status > said
 grep -q "^  deep/two  .*  5 B  *5 B  100  .* ok$" said || fail "$(cat said)"
+# a typing error in the configuration hides no mount
+echo "no key" > bad.conf
+! larder status -c bad.conf > said 2> why || fail "a fault of the configuration is none"
+grep -q "bad.conf:1: " why || fail "$(cat why)"
+grep -q "^  one  .* ok$" said || fail "$(cat said)"
 larder ls mnt/one > said
 [ "$(cat said)" = file ] || fail "ls of a path: $(cat said)"
 [ "$(larder cat mnt/deep/two/file)" = data ] || fail "cat of a path"

@@ -111,6 +111,7 @@ struct cli {
 		*hidden; /* mount's options, for files of other commands */
 	VEC(struct cli_dataset *) datasets;
 	VEC(char *) strings; /* made here, freed at the end */
+	bool is_unread;	     /* the configuration, of a command that goes on */
 };
 
 struct cli_command {
@@ -119,6 +120,7 @@ struct cli_command {
 	void *target;
 	bool is_mount;	/* shows mount's options */
 	bool is_helper; /* arguments as mount(8) passes them */
+	bool goes_on;	/* where the configuration cannot be read, too */
 	size_t operands_min, operands_max;
 };
 

@@ -198,8 +198,13 @@ int cli_begin(struct cli *cli, const struct cli_command *command, int argc,
 						  "too many arguments",
 					  command->usage));
 	r = cli_read_config(cli, cli->settings.config, &err);
-	if (r < 0)
-		return CLI_EXIT(cli_fail(command->name, r, &err));
+	if (r < 0) {
+		int code = cli_fail(command->name, r, &err);
+
+		if (!command->goes_on)
+			return CLI_EXIT(code);
+		cli->is_unread = true;
+	}
 	if (cli->settings.debug && set_debug(cli->settings.debug, &err) < 0)
 		return CLI_EXIT(cli_usage(command->name, "%s",
 					  err_text(&err, -EINVAL)));

@@ -455,7 +455,8 @@ static int print_status(struct cli *cli, void *arg, struct err *err)
 	struct node_options node;
 
 	status->cli = cli;
-	if (cli_node_options(status->cli, &node, NULL) == 0)
+	status->bad = cli->is_unread;
+	if (!cli->is_unread && cli_node_options(cli, &node, NULL) == 0)
 		status->cache_dir = node.cache_dir;
 	status->is_first = true;
 	if (status->is_json)
@@ -468,6 +469,8 @@ static int print_status(struct cli *cli, void *arg, struct err *err)
 	if (status->is_json)
 		printf("\n  ], \"configured\": %zu",
 		       status->cli->datasets.count);
+	else if (!status->mounts && cli->is_unread)
+		printf("nothing is mounted\n");
 	else if (!status->mounts)
 		printf("nothing is mounted; %zu dataset%s configured\n",
 		       status->cli->datasets.count,
@@ -489,6 +492,7 @@ int cmd_status(int argc, char **argv)
 			"or a dataset has failed.",
 		.options = own_options,
 		.target = &status,
+		.goes_on = true,
 	};
 
 	return cli_run(&command, argc, argv, print_status, &status);
