@@ -23,7 +23,7 @@ refused() {
 }
 
 refused "data.*no trusted signature" "mirror#data" "key=$T/other.key.pub"
-refused "no trusted key" "mirror#data" nodev
+refused "no trusted key \(give --key=FILE" "mirror#data" nodev
 larder publish -n plain tree mirror > /dev/null
 refused "plain.*(not signed|no signature|unsigned)" "mirror#plain"
 mount_dataset "mirror#plain" mnt insecure

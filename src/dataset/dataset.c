@@ -134,10 +134,11 @@ static int check_options(const struct dataset_options *options, struct err *err)
 			       "dataset '%s' has more than %u mirrors",
 			       options->name, MIRRORS_MAX);
 	if (options->key_count == 0 && !options->insecure)
-		return err_set(err, EINVAL,
-			       "dataset '%s' has no trusted key (give "
-			       "key=FILE, or insecure)",
-			       options->name);
+		return err_set(
+			err, EINVAL,
+			"dataset '%s' has no trusted key (give --key=FILE "
+			"or --insecure, in larder.conf key = FILE)",
+			options->name);
 	return 0;
 }
 
