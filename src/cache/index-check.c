@@ -6,9 +6,9 @@
  * into memory of ours. So before the first one, every page that can be reached
  * is looked at: that it is what its parent says, that its nodes lie apart and
  * in order, that no page is used twice, and that every row has its checksum.
- * The layout is that of LMDB's data format 1, which all 0.9 releases have. It
- * is read through a mapping of our own, from the page cache that LMDB reads
- * from.
+ * The layout is that of LMDB's data format 1, which all 0.9 releases have; the
+ * pages of others are left to the library. It is read through a mapping of our
+ * own, from the page cache that LMDB reads from.
  */
 #include <config.h>
 
@@ -425,6 +425,14 @@ static bool meta_choose(const uint8_t *first, const uint8_t *second,
 	return ret->last_page < file_bytes / ret->page_bytes + UNWRITTEN_MAX;
 }
 
+static bool is_known_library(void)
+{
+	int major, minor;
+
+	mdb_version(&major, &minor, NULL);
+	return major == 0 && minor == 9;
+}
+
 int index_check_header(int fd)
 {
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -434,7 +442,7 @@ int index_check_header(int fd)
 
 	if (fstat(fd, &st) < 0)
 		return errno;
-	if (st.st_size == 0)
+	if (st.st_size == 0 || !is_known_library())
 		return 0;
 	if (pread_full(fd, first, META_END, 0) != META_END ||
 	    pread_full(fd, second, META_END, page_bytes) != META_END ||
@@ -473,6 +481,8 @@ int index_check(struct index *index)
 	void *map;
 	int fd, rc;
 
+	if (!is_known_library())
+		return 0;
 	if (mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) < 0)
 		return MDB_INVALID;
 	seen = calloc(1, ((size_t)st.st_size / 4096 + UNWRITTEN_MAX) / 8 + 1);
