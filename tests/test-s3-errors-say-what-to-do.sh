@@ -48,7 +48,7 @@ says "InvalidToken: renew the session token of key id 'other-id'" "$source"
 with_keys test-id test/secret+key
 [ "$(larder cat -o key=test.key.pub,cache=cache "$source")" = hello ]
 says "NoSuchBucket: there is no bucket 'elsewhere' here" s3://elsewhere#set:file
-says 'HTTP 404|not found|no such|No such' s3://mirrors#other:file
+says 'HTTP 404|not found|[Nn]o such|no dataset' s3://mirrors#other:file
 says "'mirrors' is in region 'eu-north-1', not 'us-east-1': give s3-region=eu-north-1" \
 	--s3-region=us-east-1 "$source"
 control skew=1000
