@@ -10,7 +10,7 @@
 #include "base/io.h"
 #include "fetch/exchange.h"
 
-static void need(struct fetcher *fetcher, uint64_t until_ms)
+void fetch_hold(struct fetcher *fetcher, uint64_t until_ms)
 {
 	uint64_t needed_ms = atomic_load(&fetcher->needed_ms);
 
@@ -20,18 +20,13 @@ static void need(struct fetcher *fetcher, uint64_t until_ms)
 		;
 }
 
-void fetch_hold(struct fetcher *fetcher, uint64_t until_ms)
-{
-	need(fetcher, until_ms);
-}
-
 void hold_note(const struct job *job, uint64_t now_ms)
 {
 	struct fetcher *fetcher = job->origin->fetcher;
 
 	if (job->holds_prefetch && job->priority != FETCH_PREFETCH &&
 	    !job->origin->url.is_local)
-		need(fetcher, now_ms + fetcher->hold_ms);
+		fetch_hold(fetcher, now_ms + fetcher->hold_ms);
 }
 
 bool hold_is_on(struct fetcher *fetcher, uint64_t now_ms)
