@@ -32,6 +32,7 @@ unit_tests = \
 	%D%/unit/test-dataset \
 	%D%/unit/test-dataset-faults \
 	%D%/unit/test-dataset-head \
+	%D%/unit/test-dataset-memory \
 	%D%/unit/test-dataset-prefetch \
 	%D%/unit/test-dataset-processes \
 	%D%/unit/test-dataset-raise \
@@ -194,6 +195,7 @@ dist_check_SCRIPTS += \
 	%D%/test-insertion-costs-little.sh \
 	%D%/test-killed-at-every-point.sh \
 	%D%/test-limit-holds-under-load.sh \
+	%D%/test-listings-are-kept.sh \
 	%D%/test-lost-index-is-proven-again.sh \
 	%D%/test-lost-packets-are-bounded.sh \
 	%D%/test-many-processes-fetch-once.sh \
@@ -322,6 +324,9 @@ AM_DEFAULT_SOURCE_EXT = .c
 
 # A disk that hangs.
 %C%_unit_test_fetch_files_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread_full
+# One that is slow, and fails.
+%C%_unit_test_dataset_memory_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=pread_full,--wrap=cache_blob_put_chunk
 
 # Tests use them; they are none.
 check_PROGRAMS += \

@@ -31,6 +31,20 @@ wait_for 20 answers 304 2
 	fail "the new head was sent again"
 umount_dataset mnt
 
+# That nothing has changed makes no expired head good.
+publish_tree tree mirror cond --expires 3s
+mount_dataset "$httpd_url#cond" mnt refresh=1h,expired=refuse
+httpd_forget
+larder refresh mnt > /dev/null
+answers 304 1 || fail "the head was sent again"
+sleep 4
+expect_fail "cond' stays as it was: .*head has expired" larder refresh mnt
+answers 304 2 || fail "the expired head was sent again"
+publish_tree tree mirror cond
+larder refresh mnt > /dev/null
+[ "$(cat mnt/file)" = two ]
+umount_dataset mnt
+
 # Elsewhere now, and not there: what was good last is served.
 port=${httpd_url##*:}
 kill "$httpd_pid"

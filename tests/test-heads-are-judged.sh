@@ -65,6 +65,18 @@ sed -i 's/^serial: 2$/serial: 9/' cache/heads/*
 larder ls -o "$test_cache" "mirror#data" > /dev/null 2> said
 ! grep -q "older than 9" said || fail "believed the cache: $(cat said)"
 
+# A head lies there that belongs to another dataset: signed, and not this one's.
+mkdir other
+echo other > other/file
+publish_tree other mirror other
+larder ls -o "$test_cache" "mirror#other" > /dev/null
+kept=$(grep -l '^dataset: data$' cache/heads/*)
+cp "$(grep -l '^dataset: other$' cache/heads/*)" "$kept"
+mv mirror/heads/data first
+expect_fail "no dataset 'data' there" \
+	larder cat -o "$test_cache,timeout=3s" "mirror#data:file"
+mv first mirror/heads/data
+
 # Accepted while it was good: served on, unless told otherwise.
 publish_tree tree mirror brief --expires 2s
 mount_dataset "mirror#brief" mnt

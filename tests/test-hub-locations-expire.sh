@@ -31,8 +31,20 @@ for sign in expires amz opaque; do
 	umount_dataset mnt
 done
 
+# Its end is stated: it is renewed then, and not when it is refused.
+hub_set '{"seconds": 1, "grace": 3600, "sign": "expires"}'
+rm -rf cache
+mount_hub hf://acme/made mnt
+head -c 1000 mnt/model.bin > /dev/null
+sleep 1.1
+hub_forget
+dd if=mnt/model.bin bs=1M skip=20 count=1 2> /dev/null |
+	cmp - <(dd if=tree/model.bin bs=1M skip=20 count=1 2> /dev/null)
+[ "$(hub_asked 'route=resolve')" -ge 1 ] || fail "not renewed at its end"
+umount_dataset mnt
+
 # Fifty readers of one file, whose location is refused under them all.
-hub_set '{"seconds": 3600, "sign": "expires"}'
+hub_set '{"seconds": 3600, "grace": 0, "sign": "expires"}'
 rm -rf cache
 mount_hub hf://acme/made mnt
 head -c 1000 mnt/model.bin > /dev/null

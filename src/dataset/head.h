@@ -5,6 +5,12 @@
 #include "dataset/node.h"
 
 void dataset_refresh_init(struct dataset *dataset);
+/*
+ * How long after a look the next one comes, pure: an eighth earlier or later,
+ * as the random number says, since a fleet that was started together shall not
+ * stay together. A stale dataset looks again soon.
+ */
+uint32_t refresh_delay_ms(uint32_t refresh_ms, bool is_stale, uint64_t random);
 
 /* dataset.c's part. */
 /* Expired, and the dataset refuses that. */

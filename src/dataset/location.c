@@ -206,7 +206,7 @@ static int job_start(struct dataset *dataset, struct blob *blob,
 	return 0;
 }
 
-/* In the table and good for a while. */
+/* In the table; generation_now has dropped what has ended. */
 static struct location *known(struct node *node, const struct blob *blob,
 			      uint32_t generation)
 {
@@ -216,8 +216,7 @@ static struct location *known(struct node *node, const struct blob *blob,
 
 	if (!location)
 		return NULL;
-	if (location->generation == generation &&
-	    wall_seconds() < location->expires)
+	if (location->generation == generation)
 		return location;
 	object_unref(&location->object);
 	return NULL;

@@ -15,21 +15,20 @@
 /* How soon a dataset on its last good head looks again. */
 #define STALE_REFRESH_MS 10000u
 
-static uint32_t refresh_delay_ms(const struct dataset *dataset, bool is_stale)
+uint32_t refresh_delay_ms(uint32_t refresh_ms, bool is_stale, uint64_t random)
 {
-	uint32_t delay = dataset->node->refresh_ms;
+	uint32_t delay = refresh_ms;
 
 	if (is_stale && delay > STALE_REFRESH_MS)
 		delay = STALE_REFRESH_MS;
-	/* A fleet that was started together shall not stay together. */
-	return delay - delay / 8 +
-	       (uint32_t)(now_ns() / 1000 % (delay / 4 + 1));
+	return delay - delay / 8 + (uint32_t)(random % (delay / 4 + 1));
 }
 
 void dataset_refresh_later(struct dataset *dataset, bool is_stale)
 {
 	timer_set(dataset->node->timers, &dataset->refresh,
-		  now_ms() + refresh_delay_ms(dataset, is_stale));
+		  now_ms() + refresh_delay_ms(dataset->node->refresh_ms,
+					      is_stale, now_ns() / 1000));
 }
 
 static void fire_refresh(struct timer *timer)

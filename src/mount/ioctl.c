@@ -119,7 +119,8 @@ static void count(struct refresh *refresh, const struct tree_dir *dir, int r,
 	refresh->next++;
 	refresh->look = LOOK_NONE;
 	dataset_info(dir->dataset, &info);
-	answer->changed += !digest_equal(&info.snapshot, &refresh->before);
+	answer->changed += !digest_is_none(&refresh->before) &&
+			   !digest_equal(&info.snapshot, &refresh->before);
 	if (r < 0) {
 		answer->failed++;
 		snprintf(answer->error, sizeof(answer->error), "%s",
@@ -138,19 +139,16 @@ static int run_refresh(struct op *op, struct err *err)
 		begin(fs, refresh, op->ino);
 	while ((dir = next_dataset(fs, refresh))) {
 		struct slot *slot;
-		int r = 0;
+		int r;
 
 		if (!dir->dataset)
 			return -EINVAL; /* a commit of hub/ stays what it is */
 		if (refresh->look == LOOK_NONE) {
-			r = tree_current(&fs->tree, dir, &op->waiter, &slot,
-					 err);
 			dataset_info(dir->dataset, &info);
 			refresh->before = info.snapshot;
 		}
-		if (r == 0)
-			r = dataset_refresh(dir->dataset, &op->waiter,
-					    &refresh->look, err);
+		r = dataset_refresh(dir->dataset, &op->waiter, &refresh->look,
+				    err);
 		/* listings show it from now on, too */
 		if (r == 0)
 			r = tree_current(&fs->tree, dir, &op->waiter, &slot,

@@ -43,7 +43,8 @@ SETTINGS = {
     "small": "direct",  # or cache: 307 to /api/resolve-cache
     "lfs": "cdn",       # or xet: with its headers; direct: 200 from the Hub
     "sign": "expires",  # or amz, opaque: form of the signed URL
-    "seconds": 3600,    # a signed URL lives so long
+    "seconds": 3600,    # a signed URL says that it lives so long
+    "grace": 0,         # and lives so much longer
     "uses": 0,          # and serves so many requests; 0: any
     "page": 1000,       # entries of a listing
     "limit_api": 0,     # requests in a window; 0: no limit
@@ -116,7 +117,8 @@ class Hub:
         seconds = self.settings["seconds"]
         with self.lock:
             self.grants[number] = {"file": file, "path": path, "used": 0,
-                                   "end": time.time() + seconds}
+                                   "end": time.time() + seconds +
+                                   self.settings["grace"]}
         if self.settings["sign"] == "amz":
             query = {"X-Amz-Algorithm": "AWS4-HMAC-SHA256",
                      "X-Amz-Date": time.strftime("%Y%m%dT%H%M%SZ",

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/io.h"
+#include "dataset/head.h"
 #include "small-mirror.h"
 
 static struct small_mirror *first, *second; /* serials 1 and 2, one key */
@@ -118,7 +119,8 @@ static void what_is_missing_is_named(void **state)
 			 0);
 	/* Never -ENOENT: a mirror without it is no proof. */
 	assert_int_equal(small_current(dataset, &snapshot, &err), -EIO);
-	assert_non_null(strstr(err.text, "no dataset 'other' there (larder log"));
+	assert_non_null(
+		strstr(err.text, "no dataset 'other' there (larder log"));
 	assert_int_equal(add(node,
 			     (struct dataset_options){.mirrors = nowhere,
 						      .mirror_count = 1,
@@ -253,6 +255,18 @@ static void a_new_head_is_noticed_and_an_old_one_refused(void **state)
 	small_directory_remove(dir);
 }
 
+static void looks_are_spread(void **state)
+{
+	(void)state;
+	assert_int_equal(refresh_delay_ms(60000, false, 0), 52500);
+	assert_int_equal(refresh_delay_ms(60000, false, 7500), 60000);
+	assert_int_equal(refresh_delay_ms(60000, false, 15000), 67500);
+	assert_int_equal(refresh_delay_ms(60000, false, 15001), 52500);
+	assert_int_equal(refresh_delay_ms(60000, true, 1250), 10000);
+	assert_int_equal(refresh_delay_ms(4000, true, 0), 3500);
+	assert_int_equal(refresh_delay_ms(0, false, 12345), 0);
+}
+
 static int make_mirrors(void **state)
 {
 	(void)state;
@@ -279,6 +293,7 @@ int main(void)
 		cmocka_unit_test(
 			the_last_good_head_serves_when_no_mirror_answers),
 		cmocka_unit_test(a_new_head_is_noticed_and_an_old_one_refused),
+		cmocka_unit_test(looks_are_spread),
 	};
 
 	return cmocka_run_group_tests(tests, make_mirrors, remove_mirrors);
