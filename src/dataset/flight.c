@@ -86,8 +86,10 @@ static void unlist(struct flight_shard *shard, struct flight *flight)
 	flight->is_listed = false;
 }
 
+enum get { GET_FIND, GET_OR_MAKE, GET_ANEW };
+
 /* Whether somebody who asks now may use what it has. */
-static bool is_usable(const struct flight *flight, uint64_t now)
+static bool is_usable(const struct flight *flight, enum get get, uint64_t now)
 {
 	switch (atomic_load(&flight->state)) {
 	case FLIGHT_RUNNING:
@@ -98,7 +100,7 @@ static bool is_usable(const struct flight *flight, uint64_t now)
 			       flight->plain != NULL :
 			       flight->key.kind != OBJECT_HEAD;
 	default:
-		return now < flight->ended_ms + REMEMBER_MS;
+		return get != GET_ANEW && now < flight->ended_ms + REMEMBER_MS;
 	}
 }
 
@@ -144,16 +146,17 @@ static struct flight *retire(struct flight_shard *shard, struct flight *flight)
 }
 
 static struct flight *get(struct flights *flights, const struct object_key *key,
-			  bool may_make, bool *ret_is_new)
+			  enum get get, bool *ret_is_new)
 {
 	struct flight_shard *shard = shard_of(flights, key);
 	struct flight *flight, *retired = NULL;
+	bool may_make = get != GET_FIND;
 	uint64_t now = now_ms();
 
 	*ret_is_new = false;
 	pthread_mutex_lock(&shard->lock);
 	flight = find_listed(shard, key);
-	if (flight && is_usable(flight, now)) {
+	if (flight && is_usable(flight, get, now)) {
 		flight_ref(flight);
 	} else {
 		if (flight && may_make)
@@ -169,7 +172,13 @@ static struct flight *get(struct flights *flights, const struct object_key *key,
 struct flight *flight_get(struct flights *flights, const struct object_key *key,
 			  bool *ret_is_new)
 {
-	return get(flights, key, true, ret_is_new);
+	return get(flights, key, GET_OR_MAKE, ret_is_new);
+}
+
+struct flight *flight_get_anew(struct flights *flights,
+			       const struct object_key *key, bool *ret_is_new)
+{
+	return get(flights, key, GET_ANEW, ret_is_new);
 }
 
 struct flight *flight_find(struct flights *flights,
@@ -177,7 +186,7 @@ struct flight *flight_find(struct flights *flights,
 {
 	bool is_new;
 
-	return get(flights, key, false, &is_new);
+	return get(flights, key, GET_FIND, &is_new);
 }
 
 struct flight *flight_ref(struct flight *flight)

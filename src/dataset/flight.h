@@ -99,6 +99,9 @@ uint64_t flights_count(struct flights *flights);
  */
 struct flight *flight_get(struct flights *flights, const struct object_key *key,
 			  bool *ret_is_new);
+/* The same where no failure of before counts. */
+struct flight *flight_get_anew(struct flights *flights,
+			       const struct object_key *key, bool *ret_is_new);
 /* As flight_get, but never makes one. */
 struct flight *flight_find(struct flights *flights,
 			   const struct object_key *key);

@@ -462,12 +462,13 @@ static void catalog_done(struct catalog_wait *wait, int r, struct err *err)
 		job_succeed(job);
 }
 
-static void job_start(struct dataset *dataset, struct flight *flight)
+static void job_start(struct dataset *dataset, struct flight *flight,
+		      bool is_asked)
 {
 	struct head_job *job;
 
 	if (dataset->hub) {
-		hub_open_start(dataset, flight);
+		hub_open_start(dataset, flight, is_asked);
 		return;
 	}
 	job = calloc(1, sizeof(*job));
@@ -480,21 +481,24 @@ static void job_start(struct dataset *dataset, struct flight *flight)
 	job->flight = flight_ref(flight);
 	catalog_wait_init(&job->catalog, job->node, catalog_done);
 	tries_init(&job->tries, dataset, -1, FETCH_DEMAND);
+	job->tries.asks_all = is_asked;
 	node_job_begin(job->node);
 	job_next(job, run_load);
 }
 
-struct flight *dataset_head_flight(struct dataset *dataset, bool *ret_is_new)
+struct flight *dataset_head_flight(struct dataset *dataset, enum head_look look,
+				   bool *ret_is_new)
 {
 	struct object_key key = {
 		.kind = OBJECT_HEAD,
 		.salt = dataset->number,
 	};
 	struct flight *flight =
-		flight_get(dataset->node->flights, &key, ret_is_new);
+		(look == HEAD_LOOK_ANEW ? flight_get_anew : flight_get)(
+			dataset->node->flights, &key, ret_is_new);
 
 	if (flight && *ret_is_new)
-		job_start(dataset, flight);
+		job_start(dataset, flight, look != HEAD_LOOK);
 	return flight;
 }
 
@@ -512,7 +516,7 @@ int dataset_current(struct dataset *dataset, struct waiter *waiter,
 	r = dataset_current_now(dataset, ret, err);
 	if (r != -EAGAIN)
 		return waiter_end(dataset->node, waiter, r, err);
-	flight = dataset_head_flight(dataset, &is_new);
+	flight = dataset_head_flight(dataset, HEAD_LOOK, &is_new);
 	if (!flight)
 		return waiter_end(dataset->node, waiter, -ENOMEM, err);
 	if (flight_state(flight) == FLIGHT_FAILED) {

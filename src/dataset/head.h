@@ -36,9 +36,15 @@ void dataset_set_state(struct dataset *dataset, enum dataset_state state,
 /* The current snapshot from now on; tells the mount if that is a change. */
 void dataset_adopt(struct dataset *dataset, struct snapshot *snapshot,
 		   const struct head *head);
-/* The job that looks for the head, which it starts if nobody has. NULL: out of
- * memory. */
-struct flight *dataset_head_flight(struct dataset *dataset, bool *ret_is_new);
+/*
+ * The job that looks for the head, which it starts if nobody has. Where
+ * somebody asks for the look itself it goes to every mirror, also one that is
+ * known to be bad; anew: a look that failed just now is none. NULL: out of
+ * memory.
+ */
+enum head_look { HEAD_LOOK, HEAD_LOOK_ASKED, HEAD_LOOK_ANEW };
+struct flight *dataset_head_flight(struct dataset *dataset, enum head_look look,
+				   bool *ret_is_new);
 /* Look again when it is time. */
 void dataset_refresh_later(struct dataset *dataset, bool is_stale);
 

@@ -555,7 +555,8 @@ static void catalog_done(struct catalog_wait *wait, int r, struct err *err)
 		job_next(job, run_ask);
 }
 
-void hub_open_start(struct dataset *dataset, struct flight *flight)
+void hub_open_start(struct dataset *dataset, struct flight *flight,
+		    bool is_asked)
 {
 	struct hub *hub = dataset->hub;
 	struct hub_job *job = calloc(1, sizeof(*job));
@@ -579,6 +580,7 @@ void hub_open_start(struct dataset *dataset, struct flight *flight)
 	job->flight = flight_ref(flight);
 	catalog_wait_init(&job->catalog, job->node, catalog_done);
 	tries_init(&job->tries, dataset, -1, FETCH_DEMAND);
+	job->tries.asks_all = is_asked;
 	node_job_begin(job->node);
 	job_next(job, run_load);
 }

@@ -37,7 +37,8 @@ bool hub_head_load(const struct dataset *dataset, const char *revision,
 struct flight *hub_listing_flight(const struct dataset *dataset,
 				  const char *commit, bool *ret_is_new);
 /* The job that ends the flight of the dataset's head. */
-void hub_open_start(struct dataset *dataset, struct flight *flight);
+void hub_open_start(struct dataset *dataset, struct flight *flight,
+		    bool is_asked);
 /* A catalog that nobody else can give. The caller holds no reference yet. */
 void hub_pin(struct hub *hub, struct object *object);
 

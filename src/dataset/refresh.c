@@ -42,7 +42,7 @@ static void fire_refresh(struct timer *timer)
 
 	if (atomic_load(&dataset->node->is_closing))
 		return;
-	flight = dataset_head_flight(dataset, &is_new);
+	flight = dataset_head_flight(dataset, HEAD_LOOK, &is_new);
 	/* Who looks sets the next time at his end; a failure that is still
 	 * remembered is not a look. */
 	if (!flight || (!is_new && flight_state(flight) == FLIGHT_FAILED))
@@ -76,9 +76,11 @@ int dataset_refresh(struct dataset *dataset, struct waiter *waiter,
 		return waiter_end(dataset->node, waiter,
 				  r < 0 ? r : outcome(dataset, err), err);
 	/* Who looks already may have begun before the question: the next look,
-	 * whosever it is, has not. */
+	 * whosever it is, has not. What failed before it is no answer. */
 	waiter_release(waiter);
-	flight = dataset_head_flight(dataset, &is_new);
+	flight = dataset_head_flight(
+		dataset, *look == LOOK_NONE ? HEAD_LOOK_ANEW : HEAD_LOOK_ASKED,
+		&is_new);
 	if (!flight)
 		return waiter_end(dataset->node, waiter, -ENOMEM, err);
 	*look = is_new || *look == LOOK_OF_OTHERS ? LOOK_ASKED : LOOK_OF_OTHERS;

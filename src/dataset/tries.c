@@ -99,6 +99,15 @@ static int choose_good(const struct tries *tries, const struct candidates *c)
 	return best;
 }
 
+/* Somebody who asks is told how each mirror is now. */
+static int choose_unasked(const struct tries *tries, const struct candidates *c)
+{
+	for (unsigned i = 0; tries->asks_all && i < c->count; i++)
+		if (c->tried[i] == 0)
+			return (int)i;
+	return -1;
+}
+
 static int choose(const struct tries *tries, const struct candidates *c,
 		  uint64_t now)
 {
@@ -108,6 +117,9 @@ static int choose(const struct tries *tries, const struct candidates *c,
 		probe_mirrors(tries->dataset);
 		return chosen;
 	}
+	chosen = choose_unasked(tries, c);
+	if (chosen >= 0)
+		return chosen;
 	chosen = origins_choose(c->health, c->tried, c->count, now,
 				tries->give_up_ms);
 	if (chosen >= 0)

@@ -15,6 +15,7 @@ struct tries {
 	uint64_t started_ms, give_up_ms;
 	uint32_t round, retry_after_ms;
 	bool was_dead; /* every mirror, when this began */
+	bool asks_all; /* each once, however it was before */
 	struct origin *others[MIRRORS_MAX]; /* of the request under way */
 	struct mirror_try {
 		uint32_t tried, wrong;
