@@ -69,6 +69,39 @@ void cache_blob_close(struct cache_blob *blob)
 
 /* ---- is it here */
 
+struct unit_reading {
+	struct cache_blob *blob;
+	uint64_t start;
+};
+
+static int read_unit_piece(void *arg, uint64_t at, void *data, size_t size)
+{
+	struct unit_reading *reading = arg;
+
+	return blob_read(reading->blob, reading->start + at, data, size);
+}
+
+static bool is_intact(struct cache_blob *blob, const struct unit_row *row)
+{
+	struct unit_reading reading = {.blob = blob, .start = row->offset};
+	uint64_t checksum;
+
+	return checksum_xxh3_read(read_unit_piece, &reading, row->length,
+				  &checksum) == 0 &&
+	       checksum == row->checksum;
+}
+
+/* Seen bad a while ago, by a reader or the sealer: another thread may have
+ * dropped it and put it again since. */
+static bool is_still_bad(struct cache_blob *blob, uint64_t unit)
+{
+	struct unit_row row;
+
+	return index_unit(blob->cache->index, &blob->id, blob->gen, unit,
+			  &row) == 1 &&
+	       !is_intact(blob, &row);
+}
+
 static void unit_drop(struct cache_blob *blob, uint64_t unit, uint32_t length,
 		      bool is_certain)
 {
@@ -85,6 +118,10 @@ static void unit_drop(struct cache_blob *blob, uint64_t unit, uint32_t length,
 	atomic_store(&blob->seal.is_sealed, false);
 	if (bit_set(blob->bad, unit))
 		return; /* another thread saw it first */
+	if (!is_certain && !is_still_bad(blob, unit)) {
+		bit_clear(blob->bad, unit);
+		return;
+	}
 	atomic_fetch_add(&blob->cache->units_dropped_corrupt, 1);
 	log_limited(1000, log_warning("unit damaged on disk, forgetting it: "
 				      "gen=%016" PRIx64 " unit=%" PRIu64,
@@ -111,28 +148,6 @@ static int unit_listed(struct cache_blob *blob, uint64_t unit,
 	    blob_attach(blob, false) < 0)
 		return 0;
 	return index_unit(cache->index, &blob->id, blob->gen, unit, ret);
-}
-
-struct unit_reading {
-	struct cache_blob *blob;
-	uint64_t start;
-};
-
-static int read_unit_piece(void *arg, uint64_t at, void *data, size_t size)
-{
-	struct unit_reading *reading = arg;
-
-	return blob_read(reading->blob, reading->start + at, data, size);
-}
-
-static bool is_intact(struct cache_blob *blob, const struct unit_row *row)
-{
-	struct unit_reading reading = {.blob = blob, .start = row->offset};
-	uint64_t checksum;
-
-	return checksum_xxh3_read(read_unit_piece, &reading, row->length,
-				  &checksum) == 0 &&
-	       checksum == row->checksum;
 }
 
 /*
@@ -200,9 +215,7 @@ int cache_blob_has(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 			/* stored while we looked? */
 			if (bit_test(blob->sound, unit))
 				return 1;
-			/* Somebody may have been faster. */
-			if (!is_segment_gone(blob, &row) &&
-			    unit_listed(blob, unit, &row) == 1)
+			if (!is_segment_gone(blob, &row))
 				unit_drop(blob, unit, length, false);
 			return 0;
 		}

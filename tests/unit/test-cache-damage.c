@@ -111,6 +111,34 @@ static void test_flipped_bytes(void **state)
 	env_remove(fixture.dir);
 }
 
+/* One that was put again since somebody saw it bad is neither counted nor
+ * dropped. */
+static void test_suspected_too_late(void **state)
+{
+	struct cache_usage usage;
+	struct cache_blob *blob;
+	struct fixture fixture;
+	struct cache *cache;
+
+	(void)state;
+	fixture_make(&fixture);
+	cache = open_alone(fixture.dir);
+	blob = env_blob(cache, 1, UNITS);
+	assert_int_equal(env_check(blob, 1, 3), 1);
+	blob_unit_suspect(blob, 3, UNIT);
+	assert_int_equal(env_check(blob, 1, 3), 1);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.units_dropped_corrupt, 0);
+	flip(fixture.path, 3 * UNIT);
+	blob_unit_suspect(blob, 3, UNIT);
+	blob_unit_suspect(blob, 3, UNIT);
+	cache_usage(cache, &usage);
+	assert_int_equal(usage.units_dropped_corrupt, 1);
+	cache_blob_close(blob);
+	cache_close(cache);
+	env_remove(fixture.dir);
+}
+
 static void test_truncated(void **state)
 {
 	struct cache_usage usage;
@@ -335,6 +363,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flipped_bytes),
+		cmocka_unit_test(test_suspected_too_late),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_deleted),
 		cmocka_unit_test(test_replaced_by_symlink),
