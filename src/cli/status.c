@@ -403,10 +403,11 @@ static void ask_cache(const void *arg, int to_parent)
 	if (!cache)
 		return;
 	buf_init(&text, sizeof(figures) - 1);
-	if (cache_figures_text(cache, cache_pinned_bytes(cache), &text) < 0)
-		return;
-	memcpy(figures, text.data, text.len);
-	(void)write_full(to_parent, figures, sizeof(figures));
+	if (cache_figures_text(cache, cache_pinned_bytes(cache), &text) == 0) {
+		memcpy(figures, text.data, text.len);
+		(void)write_full(to_parent, figures, sizeof(figures));
+	}
+	buf_release(&text);
 }
 
 static void print_silent_cache(struct status *status)
