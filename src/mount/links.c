@@ -64,10 +64,12 @@ static int locate(struct op *op, const struct slot *slot,
 
 	if (!r)
 		r = depth_of(op, slot->snapshot, attr->number, ret_ups, err);
+	if (r)
+		return r;
 	*ret_ups += UPS_OF_ROOT;
-	if (!r && !links_blob_name(&location, attr, ret_blob))
-		r = err_set(err, EIO, "a file without a digest");
-	return r;
+	if (!links_blob_name(&location, attr, ret_blob))
+		return err_set(err, EIO, "a file without a digest");
+	return 0;
 }
 
 int links_attr(struct op *op, const struct slot *slot,
