@@ -13,6 +13,8 @@
 # touched. Exit codes: 0 passed, 77 skipped, anything else failed.
 #
 # REQUIRE=fuse,root,net,nginx,moto turns a skip for one of these into a failure.
+# TEST_UNDER is put before every larder: valgrind, whose words go into files,
+# since a daemon has nobody to hear its exit code.
 # KEEP=1 leaves $T behind.
 
 set -euo pipefail
@@ -66,12 +68,13 @@ own_processes() {
 }
 
 end_processes() {
-	local pid left try
+	local pid left try patience=10
 	for pid in $(own_processes); do
 		kill -TERM "$pid" 2> /dev/null || true
 		kill -CONT "$pid" 2> /dev/null || true
 	done
-	for try in 1 2 3 4 5 6 7 8 9 10; do
+	[ -z "${TEST_UNDER-}" ] || patience=300
+	for ((try = 0; try < patience; try++)); do
 		left=$(own_processes)
 		[ "$left" ] || return 0
 		sleep 0.2
@@ -92,11 +95,15 @@ end_processes() {
 # behaviour knows stderr only, which mount_dataset keeps.
 report_sanitizers() {
 	local report status=0
-	for report in "$T"/sanitizer.* "$T"/daemon.*; do
+	for report in "$T"/sanitizer.* "$T"/valgrind.* "$T"/daemon.*; do
 		[ -s "$report" ] || continue
-		case $report in */daemon.*)
+		case $report in
+		*/daemon.*)
 			grep -q 'runtime error: \|Sanitizer' "$report" ||
 				continue ;;
+		*/valgrind.*)
+			# The rest is about system calls it does not know.
+			grep -q '^==' "$report" || continue ;;
 		esac
 		cat "$report" >&2
 		status=1
@@ -144,8 +151,17 @@ trap lib_failed ERR
 set -E
 
 mkdir "$T/bin" "$T/home"
-ln -s "$top_builddir/larder" "$T/bin/larder"
-ln -s "$top_builddir/larder" "$T/bin/mount.larder"
+lib_programs=$T/bin
+[ -z "${TEST_UNDER-}" ] || lib_programs=$(mktemp -d "$T/under.XXXXXX")
+for lib_variable in larder mount.larder; do
+	ln -s "$top_builddir/larder" "$lib_programs/$lib_variable"
+	[ -z "${TEST_UNDER-}" ] || {
+		echo '#!/bin/sh'
+		echo "exec $TEST_UNDER --log-file='$T/valgrind.%p'" \
+			"'$lib_programs/$lib_variable' \"\$@\""
+	} > "$T/bin/$lib_variable"
+	chmod +x "$T/bin/$lib_variable"
+done
 : > "$T/larder.conf"
 export PATH="$T/bin:$PATH:/usr/sbin:/sbin" HOME="$T/home"
 export LC_ALL=C.UTF-8 TZ=UTC

@@ -390,12 +390,22 @@ check-fuzz-build: all
 check-units: check-build
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
 
+# Of the whole program: mounts that are read, listed, refreshed and ended.
+valgrind_tests = \
+	%D%/test-hub-repositories-are-mounted.sh \
+	%D%/test-new-snapshot-is-seen.sh \
+	%D%/test-prefetch-fills-the-cache.sh \
+	%D%/test-publish-commands.sh \
+	%D%/test-tree-round-trips.sh \
+	%D%/test-warm-reads-ask-nobody.sh \
+	$(NULL)
+
 check-valgrind: check-build
 	$(AM_V_at)TEST_TIMEOUT_SCALE=20 TEST_UNDER="$(VALGRIND) -q \
 	--error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
 	--show-leak-kinds=definite \
 	--suppressions=$(abs_top_srcdir)/build-aux/valgrind.supp" \
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests) $(valgrind_tests)'
 
 check-style: check-build
 	$(AM_V_at)$(MAKE) $(AM_MAKEFLAGS) check TESTS=%D%/check-style.sh
