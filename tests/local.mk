@@ -223,6 +223,7 @@ dist_check_SCRIPTS += \
 	%D%/test-power-cut-loses-only-work.sh \
 	%D%/test-prefetch-fills-the-cache.sh \
 	%D%/test-prefetch-for-ordinary-users.sh \
+	%D%/test-prefetch-has-its-own-connections.sh \
 	%D%/test-prefetch-resumes.sh \
 	%D%/test-prefetch-says-why-not.sh \
 	%D%/test-prefetch-shows-progress.sh \

@@ -195,8 +195,8 @@ static void keep_reason(struct exchange *exchange, const char *data, size_t len)
 	(void)buf_append(&exchange->reason, data, len < room ? len : room);
 }
 
-/* Over HTTP/2 it would stop the reader's bytes as well, which come over the
- * same connection. */
+/* Never on a connection that may carry readers' bytes too, whatever libcurl
+ * makes of the wish for another one. */
 static bool stands_still(struct exchange *exchange)
 {
 	long version = CURL_HTTP_VERSION_NONE;

@@ -96,6 +96,15 @@ static int add_headers(struct exchange *exchange)
 	return r;
 }
 
+/* What may have to stand still has a connection of its own: over HTTP/2 the
+ * bytes of a stream that stands still, of which a window is under way, would
+ * hold up those of a reader on the same connection. */
+static long http_version(const struct job *job)
+{
+	return job->priority == FETCH_PREFETCH ? CURL_HTTP_VERSION_1_1 :
+						 CURL_HTTP_VERSION_2TLS;
+}
+
 static void set_common(struct exchange *exchange)
 {
 	const struct fetcher *fetcher = exchange->job->origin->fetcher;
@@ -106,7 +115,8 @@ static void set_common(struct exchange *exchange)
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+			 http_version(exchange->job));
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "larder/" PACKAGE_VERSION);
 	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
