@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A path that leads nowhere is a mistake, and every command says so without
-# asking again. One below an empty directory may be a disk that is not mounted
+# asking again; where the cache knows the dataset, it is served with a warning
+# that says what to do. One below an empty directory may be a disk that is not mounted
 # yet: a mount waits for it, or finds it later where it serves other datasets.
 . "${top_srcdir:-.}/tests/lib.sh"
 requires fuse root
@@ -64,3 +65,27 @@ for name in late wrong; do
 	wait_for 30 cat mnt/$name/file > got
 	grep -q "$name" got || fail "$name: $(cat got)"
 done
+umount_dataset two
+umount_dataset mnt
+
+# What the cache has is served, as when nobody can be asked; but a mirror that
+# has it not, or is none, is told of as what does not pass.
+served() { # SOURCE REASON HELP-COUNT
+	mount_dataset "$1" mnt timeout=3s
+	[ "$(cat mnt/file)" = set ]
+	grep -q "'set' is served as it was at 2.*Z: $2" mount.err ||
+		fail "$(cat mount.err)"
+	[ "$(grep -c 'if the source is mistyped, give the right' mount.err)" = "$3" ] ||
+		fail "$(cat mount.err)"
+	larder status > said || true
+	[ "$(grep -c 'action: check the source' said)" = "$3" ] || fail "$(cat said)"
+	umount_dataset mnt
+}
+served "$T/miror#set" "$T/miror: no such directory" 1
+served "http://127.0.0.1:1/mirror#set" ".*refused" 0
+mv mirror/heads/set .
+served "$T/mirror#set" ".*no dataset 'set' there" 1
+mv set mirror/heads
+mount_dataset "$T/mirror#set" mnt
+! grep -q 'served as it was' mount.err || fail "$(cat mount.err)"
+umount_dataset mnt

@@ -108,8 +108,10 @@ static void print_why(const char *indent,
 		putchar('\n');
 	}
 	if (strcmp(state->state, "stale") == 0)
-		printf("%saction: none is needed for what is cached; larder goes on asking the mirrors\n",
-		       indent);
+		printf("%saction: %s\n", indent,
+		       figure_number(state->figures, "for-good") ?
+			       "check the source, and mount the right one if it is mistyped; what is cached is served" :
+			       "none is needed for what is cached; larder goes on asking the mirrors");
 	if (is_failed(state))
 		printf("%saction: mend that%s\n", indent,
 		       figure_number(state->figures, "for-good") ?

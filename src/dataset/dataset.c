@@ -274,7 +274,10 @@ void dataset_info(struct dataset *dataset, struct dataset_info *ret)
 	char time[FORMAT_MAX];
 
 	scoped_lock(&dataset->lock);
-	*ret = (struct dataset_info){.state = dataset->state};
+	*ret = (struct dataset_info){
+		.state = dataset->state,
+		.is_for_good = dataset->is_for_good,
+	};
 	snprintf(ret->reason, sizeof(ret->reason), "%s", dataset->reason);
 	if (dataset->hub)
 		snprintf(ret->revision, sizeof(ret->revision), "%s",

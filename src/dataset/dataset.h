@@ -154,6 +154,8 @@ struct dataset_info {
 	struct digest snapshot;
 	uint64_t serial, entry_count, total_bytes;
 	int64_t time, expires;
+	/* stale, since every mirror says that it has not got it, or refuses */
+	bool is_for_good;
 	char reason[256];
 	/* a repository of the Hub: what of it was asked for, and what that is
 	 */

@@ -24,6 +24,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/text.h"
 #include "cache/cache.h"
 #include "dataset/catalog-wait.h"
 #include "dataset/head.h"
@@ -98,7 +99,16 @@ void dataset_set_state(struct dataset *dataset, enum dataset_state state,
 {
 	scoped_lock(&dataset->lock);
 	dataset->state = state;
+	dataset->is_for_good = false;
 	snprintf(dataset->reason, sizeof(dataset->reason), "%s", reason);
+}
+
+void dataset_set_stale(struct dataset *dataset, bool is_for_good,
+		       const char *reason)
+{
+	dataset_set_state(dataset, DATASET_STALE, reason);
+	scoped_lock(&dataset->lock);
+	dataset->is_for_good = is_for_good;
 }
 
 /* Install a snapshot and its head; true if readers had another one. */
@@ -165,7 +175,9 @@ static void job_succeed(struct head_job *job)
 static void job_fall_back(struct head_job *job, int r, struct err *err)
 {
 	struct dataset *dataset = job->dataset;
+	bool is_for_good = !tries_can_heal(&job->tries);
 	struct snapshot *snapshot;
+	char time[FORMAT_MAX];
 
 	if (atomic_load(&job->node->is_closing) || !job->has_cached) {
 		err_prefix(err, r, "cannot open dataset '%s'", dataset->name);
@@ -181,11 +193,14 @@ static void job_fall_back(struct head_job *job, int r, struct err *err)
 		}
 		install(dataset, snapshot, &job->cached);
 		snapshot_unref(snapshot);
-		log_warning("dataset '%s' is served from its last good head: "
-			    "%s",
-			    dataset->name, err_text(err, r));
+		log_warning(
+			"'%s' is served as it was at %s: %s%s", dataset->name,
+			format_time(job->cached.time, time), err_text(err, r),
+			is_for_good ?
+				"; that does not pass by itself: if the source is mistyped, give the right one" :
+				"");
 	}
-	dataset_set_state(dataset, DATASET_STALE, err_text(err, r));
+	dataset_set_stale(dataset, is_for_good, err_text(err, r));
 	job_end(job, 0, NULL, true);
 }
 

@@ -33,6 +33,9 @@ bool head_is_trusted(const struct dataset *dataset, const void *text,
 /* For those who open a dataset in another way (hub-open.c). */
 void dataset_set_state(struct dataset *dataset, enum dataset_state state,
 		       const char *reason);
+/* Its last good head is served; is_for_good: asking again does not help. */
+void dataset_set_stale(struct dataset *dataset, bool is_for_good,
+		       const char *reason);
 /* The current snapshot from now on; tells the mount if that is a change. */
 void dataset_adopt(struct dataset *dataset, struct snapshot *snapshot,
 		   const struct head *head);

@@ -114,6 +114,7 @@ struct dataset {
 	struct snapshot *current;
 	struct head head;
 	enum dataset_state state;
+	bool is_for_good; /* stale, and will not be other by itself */
 	char reason[256];
 	void (*changed)(void *arg, struct dataset *dataset);
 	void *changed_arg;

@@ -43,6 +43,11 @@ static int put_dataset(struct buf *buf, struct dataset *dataset)
 		if (r < 0)
 			return r;
 	}
+	if (info.is_for_good) {
+		r = buf_printf(buf, "for-good 1\n");
+		if (r < 0)
+			return r;
+	}
 	return buf_printf(buf,
 			  "snapshot %s\nserial %" PRIu64 "\nentries %" PRIu64
 			  "\ntotal-bytes %" PRIu64 "\ncached-bytes %" PRIu64
