@@ -38,6 +38,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/chunks.c \
 	%D%/cache/claims.c \
 	%D%/cache/claims.h \
+	%D%/cache/disk.c \
+	%D%/cache/disk.h \
 	%D%/cache/evict.c \
 	%D%/cache/evict.h \
 	%D%/cache/evictor.c \
@@ -90,6 +92,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/verify.h \
 	%D%/cache/watch.c \
 	%D%/cache/watch.h \
+	%D%/cache/words.c \
+	%D%/cache/words.h \
 	%D%/cli/cat.c \
 	%D%/cli/check.c \
 	%D%/cli/command.c \

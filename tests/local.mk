@@ -10,6 +10,7 @@ unit_tests = \
 	%D%/unit/test-cache \
 	%D%/unit/test-cache-chunks \
 	%D%/unit/test-cache-damage \
+	%D%/unit/test-cache-disk \
 	%D%/unit/test-cache-evict \
 	%D%/unit/test-cache-evict-lost \
 	%D%/unit/test-cache-index \
@@ -163,6 +164,7 @@ dist_check_SCRIPTS += \
 	%D%/test-full-disk-reads-through.sh \
 	%D%/test-gc-empties-buckets.sh \
 	%D%/test-gc-removes-the-unreachable.sh \
+	%D%/test-hanging-disk-is-read-through.sh \
 	%D%/test-harmed-cache-files-are-refetched.sh \
 	%D%/test-heads-are-asked-conditionally.sh \
 	%D%/test-heads-are-judged.sh \

@@ -298,14 +298,11 @@ static int attach_new(struct cache_blob *blob)
 	return r;
 }
 
-int blob_attach(struct cache_blob *blob, bool may_create)
+static int attach(struct cache_blob *blob, uint64_t segment, bool may_create)
 {
 	int r = -ENOENT;
 
-	if (atomic_load_explicit(&blob->is_attached, memory_order_acquire))
-		return 0;
-	if (blob->cache->blobs.dirfd < 0)
-		return -EROFS;
+	(void)segment;
 	scoped_lock(&blob->lock);
 	if (atomic_load(&blob->is_attached))
 		return 0;
@@ -321,6 +318,15 @@ int blob_attach(struct cache_blob *blob, bool may_create)
 			return r;
 	}
 	return -EBUSY;
+}
+
+int blob_attach(struct cache_blob *blob, bool may_create)
+{
+	if (atomic_load_explicit(&blob->is_attached, memory_order_acquire))
+		return 0;
+	if (blob->cache->blobs.dirfd < 0)
+		return -EROFS;
+	return blob_run(blob, attach, 0, may_create);
 }
 
 void blob_recorded(struct cache_blob *blob)

@@ -135,16 +135,61 @@ int blob_open_file(struct cache_blob *blob, const char *path, int flags,
 	return r;
 }
 
-int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create)
+/* ---- calls on threads of the disk's */
+
+struct blob_call {
+	struct disk_call call; /* first */
+	struct cache_blob *blob;
+	int (*run)(struct cache_blob *blob, uint64_t segment, bool may_create);
+	uint64_t segment;
+	bool may_create;
+};
+
+static int call_run(struct disk_call *call)
+{
+	struct blob_call *blob_call = (struct blob_call *)call;
+
+	return blob_call->run(blob_call->blob, blob_call->segment,
+			      blob_call->may_create);
+}
+
+static void call_release(struct disk_call *call)
+{
+	blob_unref(((struct blob_call *)call)->blob);
+}
+
+int blob_run(struct cache_blob *blob,
+	     int (*run)(struct cache_blob *blob, uint64_t segment,
+			bool may_create),
+	     uint64_t segment, bool may_create)
+{
+	struct blob_call *call = calloc(1, sizeof(*call));
+	int r;
+
+	if (!call)
+		return -ENOMEM;
+	*call = (struct blob_call){
+		.call = { .run = call_run,
+			  .release = call_release,
+			  .what = "blob" },
+		.blob = blob,
+		.run = run,
+		.segment = segment,
+		.may_create = may_create,
+	};
+	blob_ref(blob);
+	r = disk_run(&blob->cache->disk, &call->call);
+	if (r != -ETIMEDOUT)
+		disk_call_free(&call->call);
+	return r;
+}
+
+static int open_segment(struct cache_blob *blob, uint64_t segment,
+			bool may_create)
 {
 	char path[BLOB_PATH_MAX];
 	int fd;
 
-	if (segment >= blob->segment_count)
-		return -EINVAL;
-	fd = atomic_load_explicit(&blob->fds[segment], memory_order_acquire);
-	if (fd >= 0)
-		return fd;
 	/* Held across an open: only who wants this very file waits. */
 	scoped_lock(&blob->lock);
 	fd = atomic_load(&blob->fds[segment]);
@@ -160,6 +205,16 @@ int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create)
 	watch_start(blob, segment, fd);
 	atomic_store_explicit(&blob->fds[segment], fd, memory_order_release);
 	return fd;
+}
+
+int blob_segment(struct cache_blob *blob, uint64_t segment, bool may_create)
+{
+	int fd;
+
+	if (segment >= blob->segment_count)
+		return -EINVAL;
+	fd = atomic_load_explicit(&blob->fds[segment], memory_order_acquire);
+	return fd >= 0 ? fd : blob_run(blob, open_segment, segment, may_create);
 }
 
 void blob_distrust(struct cache_blob *blob)

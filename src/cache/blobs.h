@@ -101,6 +101,12 @@ bool blob_table_forget(struct blob_table *table, const struct digest *id);
  * may_create is false.
  */
 int blob_attach(struct cache_blob *blob, bool may_create);
+/* Runs something that opens, makes or removes its files on a thread of the
+ * disk's, so that a caller whom a reader waits for is not stuck with it. */
+int blob_run(struct cache_blob *blob,
+	     int (*run)(struct cache_blob *blob, uint64_t segment,
+			bool may_create),
+	     uint64_t segment, bool may_create);
 /* Two processes that keep undoing each other's files give up after this. */
 #define BLOB_TRIES 8
 /* Opens, locks and, if it is short, extends one of its files; what is to be made

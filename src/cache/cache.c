@@ -36,6 +36,26 @@ void cond_init_monotonic(pthread_cond_t *cond)
 
 /* ---- open */
 
+/* Nobody waits for a commit that hangs. */
+static void on_hang(void *arg, bool is_hanging)
+{
+	struct cache *cache = arg;
+
+	if (is_hanging)
+		recorder_let_go(&cache->recorder);
+	scoped_lock(&cache->hang_lock);
+	if (cache->on_hang)
+		cache->on_hang(cache->on_hang_arg, is_hanging);
+}
+
+void cache_on_hang(struct cache *cache,
+		   void (*changed)(void *arg, bool is_hanging), void *arg)
+{
+	scoped_lock(&cache->hang_lock);
+	cache->on_hang = changed;
+	cache->on_hang_arg = arg;
+}
+
 static int open_parts(struct cache *cache, const struct cache_options *options,
 		      struct err *err)
 {
@@ -47,6 +67,9 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 	if (r < 0)
 		return err_set(err, -r, "cannot ask the size of the disk "
 			       "under '%s': %s", cache->dir, strerror(-r));
+	r = disk_start(&cache->disk, cache->dir, on_hang, cache);
+	if (r < 0)
+		return err_set(err, -r, "cannot start a thread");
 	if (cache->space.limits.is_clamped)
 		log_warning(
 			"limits brought down to what the disk has: dir=%s size=%s "
@@ -61,7 +84,8 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 	else
 		cache->gate_fd = open_regular(cache->dirfd, LAYOUT_GATE,
 					      O_RDWR | O_CREAT, 0600);
-	claims_open(&cache->claims, cache->is_readonly ? -1 : cache->dirfd);
+	claims_open(&cache->claims, &cache->disk,
+		    cache->is_readonly ? -1 : cache->dirfd);
 	unrecorded_init(&cache->space.unrecorded, cache->claims.wake_fd);
 	pins_init(&cache->pins, cache->dirfd);
 	evictor_init(&cache->evictor, cache->dirfd);
@@ -96,6 +120,7 @@ int cache_open(const struct cache_options *options, struct cache **ret,
 			       "memory", options->dir);
 	cache->dirfd = cache->gate_fd = cache->blobs.dirfd = -1;
 	cache->claims.fd = cache->claims.wake_fd = -1;
+	pthread_mutex_init(&cache->hang_lock, NULL);
 	atomic_store(&cache->now_s, wall_seconds());
 	r = layout_open(options->dir, &cache->dir, &cache->dirfd,
 			&cache->is_readonly, err);
@@ -119,10 +144,12 @@ void cache_close(struct cache *cache)
 	keeper_stop(&cache->keeper);
 	sealer_stop(&cache->sealer);
 	blob_table_trim(&cache->blobs, INT64_MAX);
+	disk_stop(&cache->disk); /* before what it calls */
 	recorder_stop(&cache->recorder);
 	blob_table_release(&cache->blobs);
 	cache_index_close(cache);
 	claims_close(&cache->claims);
+	disk_release(&cache->disk);
 	if (cache->keeper.cache) {
 		evictor_release(&cache->evictor);
 		pins_release(&cache->pins);
@@ -132,6 +159,7 @@ void cache_close(struct cache *cache)
 	if (cache->gate_fd >= 0)
 		close(cache->gate_fd);
 	close(cache->dirfd);
+	pthread_mutex_destroy(&cache->hang_lock);
 	free(cache->dir);
 	free(cache);
 }
@@ -222,7 +250,8 @@ void cache_usage(struct cache *cache, struct cache_usage *ret)
 	for (int i = 0; i < CACHE_WAITS; i++)
 		ret->eviction_waits[i] =
 			atomic_load(&cache->eviction_waits[i]);
-	if (atomic_load(&cache->recorder.is_suspended))
+	ret->is_hanging = disk_is_hanging(&cache->disk);
+	if (atomic_load(&cache->recorder.is_suspended) && !ret->is_hanging)
 		ret->index_holder = gate_holder(cache->gate_fd);
 }
 
@@ -239,13 +268,15 @@ int cache_figures_text(struct cache *cache, uint64_t pinned_bytes,
 		       "\npinned %" PRIu64 "\nblobs %" PRIu64
 		       "\nevicted %" PRIu64 "\nevicted-blobs %" PRIu64
 		       "\ncorrupt %" PRIu64 "\nlost %" PRIu64
-		       "\nnot-stored %" PRIu64 "\nrecords %d\nindex-holder %"
-		       PRId64 "\neviction-waits",
+		       "\nnot-stored %" PRIu64
+		       "\nrecords %d\nhanging %d\nindex-holder %" PRId64
+		       "\neviction-waits",
 		       usage.used_bytes, usage.limit_bytes,
 		       usage.usable_bytes, usage.disk_free_bytes, pinned_bytes, usage.blob_files,
 		       usage.bytes_evicted, usage.blobs_evicted,
 		       usage.units_dropped_corrupt, usage.blobs_lost,
-		       usage.puts_failed, usage.records, usage.index_holder);
+		       usage.puts_failed, usage.records, usage.is_hanging,
+		       usage.index_holder);
 	for (int i = 0; i < CACHE_WAITS && r == 0; i++)
 		r = buf_printf(ret, " %" PRIu64, usage.eviction_waits[i]);
 	return r == 0 ? buf_printf(ret, "\ncache %s\n", cache_dir(cache)) : r;

@@ -37,6 +37,16 @@ struct cache_options {
 int cache_open(const struct cache_options *options, struct cache **ret, struct err *err);
 void cache_close(struct cache *cache);
 const char *cache_dir(const struct cache *cache); /* absolute */
+/*
+ * A disk that does not answer for 2 s hangs until it does. Meanwhile nothing is
+ * asked of it: what is not open counts as not there, puts return -ETIMEDOUT.
+ * Threads that put when it began are stuck as long as it hangs, and what they
+ * put is called back when it ends; all else is called back at once. changed
+ * is called when it begins and when it ends, on a thread of the cache; threads
+ * may be started there. NULL: nobody any more.
+ */
+void cache_on_hang(struct cache *cache,
+		   void (*changed)(void *arg, bool is_hanging), void *arg);
 /* A small file on the cache's filesystem, opened as programs may open those of
  * blobs: for reading, O_DIRECT. The caller closes it. */
 int cache_probe_fd(const struct cache *cache);
@@ -252,6 +262,7 @@ struct cache_usage {
 #define CACHE_WAITS 5
 	uint64_t eviction_waits[CACHE_WAITS];
 	bool records;           /* false: the index cannot be written (now) */
+	bool is_hanging;        /* the disk does not answer */
 	int64_t index_holder;   /* pid of the process that blocks it, or 0 */
 };
 void cache_usage(struct cache *cache, struct cache_usage *ret);

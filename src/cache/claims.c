@@ -3,10 +3,12 @@
  * Flights between processes. A claim is an OFD lock on one byte, so it dies
  * with its process, however that dies. Progress and the wake-up word lie in a
  * small shared file which is read and written by system calls only; its
- * mapping exists to give futex calls an address. So a truncated file or a
- * dead disk is an error code (then waiters poll), never a signal, and no
- * process can leave the words in a state that stops others. Words hold times
- * rather than counters: they need no atomic increment across processes.
+ * mapping exists to give futex calls an address, and is not writable, since a
+ * call on a page that may be written waits for the disk as a write does. So a
+ * truncated file or a dead disk is an error code (then waiters poll), never a
+ * signal, and no process can leave the words in a state that stops others.
+ * Words hold times rather than counters: they need no atomic increment across
+ * processes.
  */
 #include <config.h>
 
@@ -58,13 +60,7 @@ static uint32_t word_read(int fd, uint64_t offset)
 	return word;
 }
 
-static void word_write(int fd, uint64_t offset, uint32_t word)
-{
-	if (fd >= 0)
-		(void)pwrite_full(fd, &word, sizeof(word), offset);
-}
-
-void claims_open(struct claims *claims, int dirfd)
+void claims_open(struct claims *claims, struct disk *disk, int dirfd)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
@@ -81,19 +77,21 @@ void claims_open(struct claims *claims, int dirfd)
 	if (st.st_size < (off_t)WAKE_FILE_BYTES &&
 	    posix_fallocate(fd, 0, WAKE_FILE_BYTES) != 0)
 		return;
-	address = mmap(NULL, WAKE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		       0);
+	address = mmap(NULL, WAKE_PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	if (address == MAP_FAILED)
 		return;
 	claims->wake = address;
 	claims->wake_fd = steal_fd(&fd);
 	claims->seen = word_read(claims->wake_fd, 0);
+	words_init(&claims->words, disk, claims->wake_fd, claims->wake);
 }
 
 void claims_close(struct claims *claims)
 {
-	if (claims->wake)
+	if (claims->wake) {
+		words_release(&claims->words);
 		munmap(claims->wake, WAKE_PAGE);
+	}
 	if (claims->wake_fd >= 0)
 		close(claims->wake_fd);
 	if (claims->fd >= 0)
@@ -119,7 +117,9 @@ void claims_drop(struct claims *claims, const struct digest *unit)
 
 void claims_progress(struct claims *claims, const struct digest *unit)
 {
-	word_write(claims->wake_fd, progress_offset(unit), (uint32_t)now_ms());
+	if (claims->wake)
+		words_tell(&claims->words, progress_offset(unit),
+			   (uint32_t)now_ms());
 }
 
 uint32_t claims_progress_read(struct claims *claims, const struct digest *unit)
@@ -129,10 +129,8 @@ uint32_t claims_progress_read(struct claims *claims, const struct digest *unit)
 
 void claims_wake(struct claims *claims)
 {
-	if (!claims->wake)
-		return;
-	word_write(claims->wake_fd, 0, (uint32_t)now_ns());
-	syscall(SYS_futex, claims->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	if (claims->wake)
+		words_tell(&claims->words, 0, (uint32_t)now_ns());
 }
 
 static void pause_ms(uint32_t ms)
@@ -163,7 +161,9 @@ void claims_wait(struct claims *claims, uint32_t timeout_ms)
 
 void claims_ask_idle(struct claims *claims)
 {
-	word_write(claims->wake_fd, IDLE_OFFSET, (uint32_t)(now_ns() >> 10));
+	if (claims->wake)
+		words_tell(&claims->words, IDLE_OFFSET,
+			   (uint32_t)(now_ns() >> 10));
 }
 
 uint32_t claims_idle_asked(struct claims *claims)

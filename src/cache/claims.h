@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "cache/words.h"
 #include "format/digest.h"
 
 /*
@@ -17,10 +18,11 @@ struct claims {
 	int wake_fd;        /* -1: waiters poll */
 	uint32_t *wake;     /* address for futex calls only; NULL: poll */
 	_Atomic uint32_t seen; /* generation at the end of the last wait */
+	struct words words; /* with wake */
 };
 
 /* dirfd < 0 or a directory that cannot be written: without sharing. */
-void claims_open(struct claims *claims, int dirfd);
+void claims_open(struct claims *claims, struct disk *disk, int dirfd);
 void claims_close(struct claims *claims);
 
 int claims_take(struct claims *claims, const struct digest *unit);

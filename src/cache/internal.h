@@ -11,6 +11,7 @@
 #include "cache/blobs.h"
 #include "cache/cache.h"
 #include "cache/claims.h"
+#include "cache/disk.h"
 #include "cache/evictor.h"
 #include "cache/index.h"
 #include "cache/keeper.h"
@@ -21,7 +22,8 @@
 /*
  * The parts of an open cache. Locks, outermost first: blob->lock,
  * blob->watch_lock (held for an fstat, nothing is taken in it),
- * blobs.lock, recorder.lock, sealer.lock, space.lock; the index's are leaves.
+ * blobs.lock, recorder.lock, sealer.lock, space.lock; the index's and the
+ * disk's are leaves.
  */
 struct cache {
 	char *dir;
@@ -32,6 +34,7 @@ struct cache {
 	struct index *_Atomic index;
 	VEC(struct index *) old_indexes; /* the keeper's */
 	uint64_t index_retry_ms, index_pause_ms;
+	struct disk disk;
 	struct claims claims;
 	struct space space;
 	struct recorder recorder;
@@ -40,6 +43,9 @@ struct cache {
 	struct keeper keeper;
 	struct sealer sealer;
 	struct blob_table blobs;
+	pthread_mutex_t hang_lock; /* guards the two below; others in it */
+	void (*on_hang)(void *arg, bool is_hanging);
+	void *on_hang_arg;
 	_Atomic int64_t now_s; /* set by the keeper each second */
 	_Atomic uint64_t units_dropped_corrupt, puts_failed, blobs_lost;
 	_Atomic uint64_t blobs_evicted, bytes_evicted;

@@ -258,6 +258,8 @@ static void tick(struct keeper *keeper, unsigned int number, bool is_tick)
 	struct cache *cache = keeper->cache;
 
 	atomic_store(&cache->now_s, wall_seconds());
+	if (disk_is_hanging(&cache->disk))
+		return;
 	atomic_store(&cache->space.wants_eviction, false);
 	let_go_if_asked(keeper);
 	if (is_tick) {

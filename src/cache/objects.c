@@ -4,13 +4,15 @@
  * renamed. Their readers check digests and signatures, so nothing is checked
  * here and objects are not synced: after a power cut a damaged one is dropped
  * and fetched again. Heads are synced, because a head lost would let an older
- * one be accepted.
+ * one be accepted. A reader waits for most of this, so it is done on a thread
+ * of the disk's.
  */
 #include <config.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +27,47 @@
 #define PATH_MAX_OURS (DIGEST_PATH_MAX + 16)
 #define READ_STEP 65536
 
-static int read_whole(struct cache *cache, const char *path, struct buf *ret)
+/* What is done with one file. */
+struct file_call {
+	struct disk_call call; /* first */
+	struct cache *cache;
+	char path[PATH_MAX_OURS];
+	struct buf data; /* read, or to be written */
+	enum file_write_flags flags;
+	struct digest object; /* it is counted; or of no type */
+};
+
+static void file_call_release(struct disk_call *call)
+{
+	buf_release(&((struct file_call *)call)->data);
+}
+
+static struct file_call *file_call_new(struct cache *cache, const char *path,
+				       int (*run)(struct disk_call *call))
+{
+	struct file_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return NULL;
+	call->call.run = run;
+	call->call.release = file_call_release;
+	call->call.what = "file";
+	call->cache = cache;
+	snprintf(call->path, sizeof(call->path), "%s", path);
+	return call;
+}
+
+/* Frees it. */
+static int file_call_run(struct file_call *call)
+{
+	int r = disk_run(&call->cache->disk, &call->call);
+
+	if (r != -ETIMEDOUT)
+		disk_call_free(&call->call);
+	return r;
+}
+
+static int read_there(struct cache *cache, const char *path, struct buf *ret)
 {
 	_cleanup_close_ int fd = open_regular(cache->dirfd, path, O_RDONLY, 0);
 	size_t before = ret->len;
@@ -49,14 +91,47 @@ static int read_whole(struct cache *cache, const char *path, struct buf *ret)
 	return n < 0 ? (int)n : -ENOENT; /* being truncated: as if missing */
 }
 
+static int run_read(struct disk_call *call)
+{
+	struct file_call *file = (struct file_call *)call;
+	int r = read_there(file->cache, file->path, &file->data);
+
+	if (r == 0 && file->object.type != DIGEST_NONE)
+		measure_used(file->cache, file->path);
+	return r;
+}
+
+static int read_whole(struct cache *cache, const char *path,
+		      const struct digest *object, struct buf *ret)
+{
+	struct file_call *call = file_call_new(cache, path, run_read);
+	int r;
+
+	if (!call)
+		return -ENOMEM;
+	if (object)
+		call->object = *object;
+	buf_init(&call->data, ret->limit - ret->len);
+	r = disk_run(&cache->disk, &call->call);
+	if (r == -ETIMEDOUT)
+		return r;
+	if (r == 0 && ret->capacity > 0) {
+		r = buf_append(ret, call->data.data, call->data.len);
+	} else if (r == 0) {
+		call->data.limit = ret->limit;
+		*ret = call->data;
+		call->data = (struct buf){ 0 };
+	}
+	disk_call_free(&call->call);
+	return r;
+}
+
 /* What stands in the way is not ours: a directory in place of a file. */
-static int write_whole(struct cache *cache, const char *path, const void *data,
+static int write_there(struct cache *cache, const char *path, const void *data,
 		       size_t len, enum file_write_flags flags)
 {
 	int r;
 
-	if (cache->is_readonly)
-		return -EROFS;
 	r = file_write(cache->dirfd, path, data, len, 0600, flags);
 	if (r != -EISDIR && r != -ENOTEMPTY && r != -EEXIST)
 		return r;
@@ -97,16 +172,50 @@ static void count(struct cache *cache, const struct digest *name,
 		(void)recorder_add(&cache->recorder, &record);
 }
 
+/* ---- objects */
+
 int cache_object_get(struct cache *cache, enum cache_object_kind kind,
 		     const struct digest *name, struct buf *ret)
 {
 	char path[PATH_MAX_OURS];
-	int r;
 
 	object_path(kind, name, path);
-	r = read_whole(cache, path, ret);
+	return read_whole(cache, path, name, ret);
+}
+
+static int run_put(struct disk_call *call)
+{
+	struct file_call *file = (struct file_call *)call;
+	struct cache *cache = file->cache;
+	int64_t before = disk_bytes(cache, file->path);
+	int r = write_there(cache, file->path, file->data.data, file->data.len,
+			    file->flags);
+
+	if (r == 0 && file->object.type != DIGEST_NONE)
+		count(cache, &file->object,
+		      disk_bytes(cache, file->path) - before);
+	return r;
+}
+
+static int write_whole(struct cache *cache, const char *path,
+		       const struct digest *object, const void *data,
+		       size_t len, enum file_write_flags flags)
+{
+	struct file_call *call = file_call_new(cache, path, run_put);
+	int r;
+
+	if (!call)
+		return -ENOMEM;
+	if (object)
+		call->object = *object;
+	call->flags = flags;
+	if (flags & FILE_WRITE_SYNC)
+		call->call.kind = DISK_SYNC;
+	buf_init(&call->data, len);
+	r = buf_append(&call->data, data, len);
 	if (r == 0)
-		measure_used(cache, path);
+		return file_call_run(call);
+	disk_call_free(&call->call);
 	return r;
 }
 
@@ -114,19 +223,26 @@ int cache_object_put(struct cache *cache, enum cache_object_kind kind,
 		     const struct digest *name, const void *data, size_t len)
 {
 	char path[PATH_MAX_OURS];
-	int64_t before;
 	int r;
 
 	object_path(kind, name, path);
 	r = cache->is_readonly ? -EROFS : space_admit(&cache->space, len);
-	before = disk_bytes(cache, path);
 	if (r == 0)
-		r = write_whole(cache, path, data, len, FILE_WRITE_MKDIR);
-	if (r == 0)
-		count(cache, name, disk_bytes(cache, path) - before);
-	else
+		r = write_whole(cache, path, name, data, len, FILE_WRITE_MKDIR);
+	if (r < 0)
 		atomic_fetch_add(&cache->puts_failed, 1);
 	space_failed(&cache->space, r);
+	return r;
+}
+
+static int run_drop(struct disk_call *call)
+{
+	struct file_call *file = (struct file_call *)call;
+	int64_t before = disk_bytes(file->cache, file->path);
+	int r = remove_tree(file->cache->dirfd, file->path);
+
+	if (r == 0)
+		count(file->cache, &file->object, -before);
 	return r;
 }
 
@@ -134,18 +250,19 @@ int cache_object_drop(struct cache *cache, enum cache_object_kind kind,
 		      const struct digest *name)
 {
 	char path[PATH_MAX_OURS];
-	int64_t before;
-	int r;
+	struct file_call *call;
 
 	if (cache->is_readonly)
 		return -EROFS;
 	object_path(kind, name, path);
-	before = disk_bytes(cache, path);
-	r = remove_tree(cache->dirfd, path);
-	if (r == 0)
-		count(cache, name, -before);
-	return r;
+	call = file_call_new(cache, path, run_drop);
+	if (!call)
+		return -ENOMEM;
+	call->object = *name;
+	return file_call_run(call);
 }
+
+/* ---- heads */
 
 /* heads/SHA-256 of the key */
 static void head_path(const char *key, char ret_path[PATH_MAX_OURS])
@@ -162,7 +279,7 @@ int cache_head_get(struct cache *cache, const char *key, struct buf *ret)
 	char path[PATH_MAX_OURS];
 
 	head_path(key, path);
-	return read_whole(cache, path, ret);
+	return read_whole(cache, path, NULL, ret);
 }
 
 int cache_head_put(struct cache *cache, const char *key, const void *text,
@@ -170,7 +287,9 @@ int cache_head_put(struct cache *cache, const char *key, const void *text,
 {
 	char path[PATH_MAX_OURS];
 
+	if (cache->is_readonly)
+		return -EROFS;
 	head_path(key, path);
-	return write_whole(cache, path, text, len,
+	return write_whole(cache, path, NULL, text, len,
 			   FILE_WRITE_MKDIR | FILE_WRITE_SYNC);
 }

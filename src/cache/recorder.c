@@ -105,16 +105,21 @@ static void warn_suspended(struct recorder *recorder)
 				       " (is it stopped?)", pid));
 }
 
-static void record_callback(struct record *record)
+static void record_callback(struct recorder *recorder, struct record *record)
 {
-	if (record->recorded)
-		record->recorded(record->arg);
+	void (*recorded)(void *arg);
+
+	pthread_mutex_lock(&recorder->lock);
+	recorded = record->recorded;
 	record->recorded = NULL;
+	pthread_mutex_unlock(&recorder->lock);
+	if (recorded)
+		recorded(record->arg);
 }
 
 static void record_finish(struct recorder *recorder, struct record *record)
 {
-	record_callback(record);
+	record_callback(recorder, record);
 	unrecorded_remove(&recorder->cache->space.unrecorded,
 			  record->unrecorded_bytes);
 	record->unrecorded_bytes = 0;
@@ -131,7 +136,7 @@ static void records_park(struct recorder *recorder, struct record *records,
 	for (size_t i = 0; i < count; i++) {
 		struct record *kept = NULL;
 
-		record_callback(&records[i]);
+		record_callback(recorder, &records[i]);
 		if (records[i].op.kind != INDEX_NOTHING &&
 		    recorder->parked.count < PARKED_MAX)
 			kept = vec_push(&recorder->parked);
@@ -140,6 +145,15 @@ static void records_park(struct recorder *recorder, struct record *records,
 		else
 			record_finish(recorder, &records[i]);
 	}
+}
+
+/* They are called back at once and kept for later. */
+static void suspend(struct recorder *recorder, struct record *records,
+		    size_t count)
+{
+	recorder->is_suspended = true;
+	recorder->retry_ms = now_ms() + RETRY_MS;
+	records_park(recorder, records, count);
 }
 
 static void records_prepare(struct recorder *recorder, struct record *records,
@@ -242,8 +256,8 @@ static int write_index(struct recorder *recorder, size_t count,
 	return r;
 }
 
-static void records_commit(struct recorder *recorder, struct record *records,
-			   size_t count)
+static void commit(struct recorder *recorder, struct record *records,
+		   size_t count)
 {
 	struct cache *cache = recorder->cache;
 	uint64_t used = 0;
@@ -254,9 +268,7 @@ static void records_commit(struct recorder *recorder, struct record *records,
 		r = gate_enter(cache->gate_fd, GATE_WRITER, GATE_TIMEOUT_MS);
 		if (r == -EAGAIN) {
 			warn_suspended(recorder);
-			recorder->is_suspended = true;
-			recorder->retry_ms = now_ms() + RETRY_MS;
-			records_park(recorder, records, count);
+			suspend(recorder, records, count);
 			return;
 		}
 		if (r == 0) {
@@ -276,12 +288,28 @@ static void records_commit(struct recorder *recorder, struct record *records,
 		record_finish(recorder, &records[i]);
 }
 
+static void records_commit(struct recorder *recorder, struct record *records,
+			   size_t count)
+{
+	struct disk *disk = &recorder->cache->disk;
+	struct disk_op op;
+
+	if (!disk_begin(disk, &op, "commit", DISK_SYNC)) {
+		suspend(recorder, records, count);
+		return;
+	}
+	commit(recorder, records, count);
+	disk_end(disk, &op);
+}
+
 static void recorder_resume(struct recorder *recorder)
 {
 	struct cache *cache = recorder->cache;
 	size_t done = 0;
 
 	recorder->retry_ms = now_ms() + RETRY_MS;
+	if (disk_is_hanging(&cache->disk))
+		return;
 	if (cache_has_index(cache)) {
 		if (gate_enter(cache->gate_fd, GATE_WRITER, 0) < 0)
 			return;
@@ -336,15 +364,59 @@ static bool records_take(struct recorder *recorder, size_t *ret_count)
 		memmove(recorder->queue.items, recorder->queue.items + count,
 			recorder->queue.count * sizeof(*recorder->batch));
 	}
+	recorder->batch_count = count;
 	*ret_count = count;
 	return count > 0 || !recorder->is_stopping;
+}
+
+/* Takes one that waits to be called back; false: none does. */
+static bool take_waiting(struct record *records, size_t count, size_t *at,
+			 struct record *ret)
+{
+	for (; *at < count; (*at)++) {
+		struct record *record = &records[*at];
+
+		if (!record->recorded)
+			continue;
+		ret->recorded = record->recorded;
+		ret->arg = record->arg;
+		record->recorded = NULL;
+		return true;
+	}
+	return false;
+}
+
+void recorder_let_go(struct recorder *recorder)
+{
+	struct record waiting;
+	size_t in_batch = 0, in_queue = 0;
+	bool is_one = recorder->is_running;
+
+	while (is_one) {
+		pthread_mutex_lock(&recorder->lock);
+		is_one = take_waiting(recorder->batch, recorder->batch_count,
+				      &in_batch, &waiting) ||
+			 take_waiting(recorder->queue.items,
+				      recorder->queue.count, &in_queue,
+				      &waiting);
+		pthread_mutex_unlock(&recorder->lock);
+		if (is_one)
+			waiting.recorded(waiting.arg);
+	}
 }
 
 static void records_done(struct recorder *recorder, size_t count)
 {
 	scoped_lock(&recorder->lock);
+	recorder->batch_count = 0;
 	recorder->done += count;
 	pthread_cond_broadcast(&recorder->drained);
+}
+
+static void batch_over(struct recorder *recorder)
+{
+	scoped_lock(&recorder->lock);
+	recorder->batch_count = 0;
 }
 
 static void *recorder_thread(void *arg)
@@ -356,6 +428,7 @@ static void *recorder_thread(void *arg)
 		if (recorder->is_suspended) {
 			/* New ones behind the parked ones: order matters. */
 			records_park(recorder, recorder->batch, count);
+			batch_over(recorder);
 			if (now_ms() >= recorder->retry_ms)
 				recorder_resume(recorder);
 		} else if (count > 0) {

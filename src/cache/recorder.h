@@ -39,22 +39,25 @@ struct recorder {
 	struct cache *cache;
 	pthread_t thread;
 	bool is_running;
-	pthread_mutex_t lock; /* guards the six below */
+	pthread_mutex_t lock; /* guards the seven below */
 	pthread_cond_t arrived, drained;
 	VEC(struct record) queue;
 	bool is_stopping;
 	uint64_t added, done;
+	size_t batch_count; /* of it, are being recorded */
 	/* The thread's own: */
 	VEC(struct record) parked; /* called back, to be recorded later */
 	_Atomic bool is_suspended; /* the gate was not to be had */
 	uint64_t retry_ms;
 	struct index_op *ops;
-	struct record *batch;
+	struct record *batch; /* what to call back in it: guarded, too */
 };
 
 int recorder_start(struct recorder *recorder, struct cache *cache);
 /* Records what it can within the gate's bound, calls back, ends. */
 void recorder_stop(struct recorder *recorder);
+/* Calls back for all that waits: the disk hangs. */
+void recorder_let_go(struct recorder *recorder);
 /* Waits until all that was added before has been written or given up. */
 void recorder_flush(struct recorder *recorder, uint32_t timeout_ms);
 /* Takes over the record's blob reference; -ENOMEM: it did not. */

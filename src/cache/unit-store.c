@@ -97,7 +97,7 @@ static int unit_store(struct cache_blob *blob, uint64_t offset,
 	if (r == 0)
 		r = unit_write(blob, offset, data, length, ret_checksum);
 	crash_point("put-written");
-	if (r < 0 && r != -ESTALE) {
+	if (r < 0 && r != -ESTALE && r != -ETIMEDOUT) {
 		space_failed(&blob->cache->space, r);
 		log_limited(
 			60000,
@@ -119,6 +119,12 @@ static void count_wait(struct cache *cache, uint64_t ms)
 	atomic_fetch_add(&cache->eviction_waits[at], 1);
 }
 
+static int refuse(struct cache *cache, int r)
+{
+	atomic_fetch_add(&cache->puts_failed, 1);
+	return r;
+}
+
 int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   const void *data, uint32_t length,
 		   void (*recorded)(void *arg), void *arg)
@@ -126,21 +132,26 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 	struct cache *cache = blob->cache;
 	struct record record = {.recorded = recorded, .arg = arg};
 	uint64_t checksum = 0, start_ms;
-	int r;
+	struct disk_op op;
+	int r = -ETIMEDOUT;
 
 	if (!is_unit(blob, unit, offset, length))
 		return -EINVAL;
+	if (disk_is_hanging(&cache->disk))
+		return refuse(cache, -ETIMEDOUT);
 	/* It has all its units; written again, its mark would be void. */
 	if (atomic_load(&blob->seal.is_sealed) && !atomic_load(&blob->is_stale))
 		return recorder_add(&cache->recorder, &record);
 	start_ms = atomic_load(&cache->evictor.is_busy) ? now_ms() : 0;
-	r = unit_store(blob, offset, data, length, &checksum);
+	if (disk_begin(&cache->disk, &op, "chunk", DISK_CALL)) {
+		r = unit_store(blob, offset, data, length, &checksum);
+		op.has_written = r == 0 && data;
+		disk_end(&cache->disk, &op);
+	}
 	if (start_ms > 0)
 		count_wait(cache, now_ms() - start_ms);
-	if (r < 0) {
-		atomic_fetch_add(&cache->puts_failed, 1);
-		return r;
-	}
+	if (r < 0)
+		return refuse(cache, r);
 	bit_clear(blob->bad, unit);
 	if (!bit_set(blob->sound, unit)) {
 		atomic_fetch_add(&blob->own_units, 1);

@@ -146,6 +146,8 @@ void figures_print_cache(const char *figures)
 		return;
 	printf(",\n     \"cache\": {\"records\": %s",
 	       figure_number(figures, "records") ? "true" : "false");
+	if (figure_number(figures, "hanging"))
+		printf(", \"state\": \"silent\"");
 	print_text_figure(figures, "cache", "dir");
 	print_numbers(figures, cache_figures, ", ");
 	print_waits(figures);

@@ -161,6 +161,9 @@ static void print_worries(const char *figures)
 	uint64_t corrupt = figure_number(figures, "corrupt");
 	uint64_t holder = figure_number(figures, "index-holder");
 
+	if (figure_number(figures, "hanging"))
+		printf("  warning: the cache's disk does not answer; until it does reads go past it and nothing is kept\n"
+		       "  action: see the kernel's log\n");
 	if (corrupt)
 		printf("  warning: %" PRIu64
 		       " damaged chunks on the cache's disk were dropped and fetched again\n"
@@ -364,7 +367,8 @@ static void on_mount(void *arg, const struct mount_entry *entry)
 	for (size_t i = 0; i < status->shown.count; i++)
 		has_failed |= is_failed(&status->shown.items[i].state);
 	status->mounts++;
-	status->bad += health != MOUNT_ANSWERS || has_failed;
+	status->bad += health != MOUNT_ANSWERS || has_failed ||
+		       figure_number(status->figures, "hanging");
 	note_cache(status);
 	if (status->is_json)
 		print_mount_json(status, entry, health, is_single);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/crash.h"
 #include "base/io.h"
 #include "cache/cache.h"
@@ -139,6 +140,18 @@ static void give(struct flight *flight)
 		recent_keep(flight->node->recent, flight);
 }
 
+/* Gives it and ends its landing, with its reference. The worker may be stuck
+ * with the disk from here on. */
+static void give_first(struct flight *flight, struct worker *worker)
+{
+	work_leave(worker);
+	give(flight);
+	crash_point("fetch-given");
+	work_return(worker);
+	puts_down(flight);
+	flight_unref(flight);
+}
+
 struct late_give {
 	struct task task; /* first */
 	struct flight *flight;
@@ -148,24 +161,70 @@ static void run_late(struct task *task, struct worker *worker)
 {
 	struct late_give *late = (struct late_give *)task;
 
-	(void)worker;
-	give(late->flight);
-	flight_unref(late->flight);
+	give_first(late->flight, worker);
 	free(late);
+}
+
+/* Takes the flight's reference and one of its puts. */
+static void give_later(struct flight *flight, enum work_class class)
+{
+	struct late_give *late = malloc(sizeof(*late));
+
+	if (!late) {
+		puts_down(flight);
+		flight_unref(flight);
+		return;
+	}
+	late->task.run = run_late;
+	late->flight = flight;
+	work_add(flight->node->verify, &late->task, class);
 }
 
 void chunk_give_late(struct flight *flight)
 {
-	struct late_give *late = malloc(sizeof(*late));
-
-	if (!late)
-		return;
-	late->task.run = run_late;
-	late->flight = flight_ref(flight);
-	work_add(flight->node->verify, &late->task, WORK_BEHIND);
+	atomic_fetch_add(&flight->puts, 1);
+	give_later(flight_ref(flight), WORK_BEHIND);
 }
 
-/* Takes the flight's reference. */
+struct zeros_give {
+	struct task task; /* first */
+	struct blob *blob;
+	uint64_t unit, start;
+	uint32_t length;
+};
+
+static void run_zeros(struct task *task, struct worker *worker)
+{
+	struct zeros_give *zeros = (struct zeros_give *)task;
+	struct cache_blob *cached = zeros->blob->cached;
+
+	work_leave(worker);
+	if (!cache_blob_recheck(cached, zeros->unit))
+		(void)cache_blob_put(cached, zeros->unit, zeros->start, NULL,
+				     zeros->length, NULL, NULL);
+	work_return(worker);
+	blob_unref(zeros->blob);
+	free(zeros);
+}
+
+void chunk_give_zeros(struct node *node, struct blob *blob, uint64_t unit,
+		      uint64_t start, uint32_t length)
+{
+	struct zeros_give *zeros = malloc(sizeof(*zeros));
+
+	if (!zeros)
+		return;
+	*zeros = (struct zeros_give){
+		.task.run = run_zeros,
+		.blob = blob_ref(blob),
+		.unit = unit,
+		.start = start,
+		.length = length,
+	};
+	work_add(node->verify, &zeros->task, WORK_BEHIND);
+}
+
+/* Ends the flight; its bytes are still to be given. */
 static void land(struct flight *flight, uint8_t *plain)
 {
 	atomic_store(&flight->puts, 1);
@@ -174,10 +233,6 @@ static void land(struct flight *flight, uint8_t *plain)
 	crash_point("fetch-verified");
 	flight_finish(flight, 0, NULL, NULL);
 	crash_point("fetch-answered");
-	give(flight);
-	crash_point("fetch-given");
-	puts_down(flight);
-	flight_unref(flight);
 }
 
 static bool is_chunk(const struct flight *flight, const uint8_t *plain)
@@ -205,7 +260,9 @@ bool chunk_find(struct job_chunk *chunk)
 			     plain) == 1 &&
 	     is_chunk(flight, plain))) {
 		stats_add(node->stats, STAT_CHUNKS_VERIFIED, 1);
+		/* Its job goes on with other chunks. */
 		land(flight, plain);
+		give_later(flight, WORK_DEMAND);
 		return true;
 	}
 	pool_put(node->pool, plain, flight->length);
@@ -231,6 +288,7 @@ static void run_verify(struct task *task, struct worker *worker)
 	struct job_chunk *chunk = (struct job_chunk *)task;
 	struct chunk_job *job = chunk->job;
 	uint8_t *plain = pool_get(job->node->pool, chunk->length);
+	struct flight *landed = NULL;
 	int r = -ENOMEM;
 
 	if (plain && job->reference) {
@@ -249,8 +307,8 @@ static void run_verify(struct task *task, struct worker *worker)
 		chunk->flight->mirror = job->mirror;
 		if (!job->reference)
 			stats_add(job->node->stats, STAT_CHUNKS_VERIFIED, 1);
-		land(chunk->flight, plain);
-		chunk->flight = NULL;
+		landed = steal_ptr(chunk->flight);
+		land(landed, plain);
 	} else {
 		if (plain)
 			pool_put(job->node->pool, plain, chunk->length);
@@ -259,7 +317,9 @@ static void run_verify(struct task *task, struct worker *worker)
 		else
 			note_corrupt(job, chunk);
 	}
-	chunk_job_settle(job);
+	chunk_job_settle(job); /* which may free it */
+	if (landed)
+		give_first(landed, worker);
 }
 
 void chunk_verify_init(struct job_chunk *chunk)

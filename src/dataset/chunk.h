@@ -118,6 +118,9 @@ void chunk_present(struct flight *flight);
 bool chunk_find(struct job_chunk *chunk);
 /* Give what came to targets that were added since. */
 void chunk_give_late(struct flight *flight);
+/* Have the cache know of a chunk of zeros, soon. */
+void chunk_give_zeros(struct node *node, struct blob *blob, uint64_t unit,
+		      uint64_t start, uint32_t length);
 
 /* Requests (raise.c): start job->request, with the priority of whoever waits
  * by now; it has ended; a reader joins a flight. */

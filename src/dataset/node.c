@@ -116,6 +116,14 @@ static void let_go(void *arg)
 	table_drop_idle(node->blobs, is_in_segments);
 }
 
+static void hang_changed(void *arg, bool is_hanging)
+{
+	struct node *node = arg;
+
+	if (is_hanging)
+		work_relieve(node->verify);
+}
+
 static int open_cache(struct node *node, const struct node_options *options,
 		      struct err *err)
 {
@@ -220,8 +228,10 @@ static int start_threads(struct node *node, const struct node_options *options,
 			       &node->executor, err);
 	if (r == 0)
 		r = fetcher_open(&fetcher_options, &node->fetcher, err);
-	if (r == 0 && node->cache)
+	if (r == 0 && node->cache) {
+		cache_on_hang(node->cache, hang_changed, node);
 		r = foreign_start(node, &node->foreign, err);
+	}
 	return r;
 }
 
@@ -286,6 +296,8 @@ static bool stop_threads(struct node *node)
 		budget_open(node);
 		is_drained = drain(node);
 	}
+	if (node->cache)
+		cache_on_hang(node->cache, NULL, NULL);
 	if (!is_drained)
 		return false;
 	foreign_stop(node->foreign);

@@ -76,8 +76,8 @@ static int take_zeros(struct reading *reading, const struct wanted *wanted)
 	struct cache_blob *cached = reading->blob->cached;
 
 	if (cached && !cache_blob_recheck(cached, wanted->unit))
-		(void)cache_blob_put(cached, wanted->unit, wanted->start, NULL,
-				     wanted->record->length, NULL, NULL);
+		chunk_give_zeros(reading->node, reading->blob, wanted->unit,
+				 wanted->start, wanted->record->length);
 	if (reading->is_waiting)
 		return 0;
 	return read_result_add(reading->result, reading->node->zeros,

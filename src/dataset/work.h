@@ -2,6 +2,7 @@
 #ifndef LARDER_DATASET_WORK_H
 #define LARDER_DATASET_WORK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 struct codec;
@@ -14,6 +15,11 @@ struct err;
  */
 struct worker {
 	struct codec *codec; /* NULL in a pool without codecs */
+	/* work.c's: */
+	struct work *work;
+	struct worker *next;
+	pthread_t thread;
+	bool is_away, is_relieved, has_ended;
 };
 
 struct task {
@@ -28,6 +34,13 @@ struct work;
 int work_start(const char *name, unsigned thread_count, bool has_codec,
 	       struct work **ret, struct err *err);
 void work_add(struct work *work, struct task *task, enum work_class class);
+/* Between the two the worker may be stuck in a call that never ends. Whatever
+ * waits for the task must have been answered. */
+void work_leave(struct worker *worker);
+void work_return(struct worker *worker);
+/* A new thread for each worker that is away just now, which ends with its
+ * task instead. */
+void work_relieve(struct work *work);
 /* Runs what is queued, also what that queues, then joins. */
 void work_stop(struct work *work);
 
