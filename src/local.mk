@@ -66,6 +66,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/cache/measure.c \
 	%D%/cache/measure.h \
 	%D%/cache/objects.c \
+	%D%/cache/pending.c \
+	%D%/cache/pending.h \
 	%D%/cache/pin-file.c \
 	%D%/cache/pin-file.h \
 	%D%/cache/pins.c \

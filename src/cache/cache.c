@@ -128,6 +128,7 @@ int cache_open(const struct cache_options *options, struct cache **ret,
 		free(cache);
 		return r;
 	}
+	pending_init(&cache->pending);
 	r = open_parts(cache, options, err);
 	if (r < 0) {
 		cache_close(cache);
@@ -156,12 +157,21 @@ void cache_close(struct cache *cache)
 	}
 	keeper_release(&cache->keeper);
 	space_release(&cache->space);
+	pending_release(&cache->pending);
 	if (cache->gate_fd >= 0)
 		close(cache->gate_fd);
 	close(cache->dirfd);
 	pthread_mutex_destroy(&cache->hang_lock);
 	free(cache->dir);
 	free(cache);
+}
+
+/* Written and not recorded: what a slow disk may owe. */
+#define BEHIND_BYTES (UINT64_C(1) << 30)
+
+bool cache_is_behind(const struct cache *cache)
+{
+	return atomic_load(&cache->space.unrecorded.own) > BEHIND_BYTES;
 }
 
 int cache_probe_fd(const struct cache *cache)

@@ -120,6 +120,10 @@ int cache_blob_put(struct cache_blob *blob, uint64_t unit, uint64_t offset,
 		   const void *data, uint32_t length,
 		   void (*recorded)(void *arg), void *arg);
 
+/* Whether much has been put and is not recorded yet, since the disk is slow: who
+ * can should leave it time. */
+bool cache_is_behind(const struct cache *cache);
+
 /* Whether the unit is in the index by now, put by any process; after cache_wait
  * and after a claim was won. 1 if present (not yet checked), else 0. Unlike
  * cache_blob_has it reads no data. */

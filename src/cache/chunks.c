@@ -32,8 +32,12 @@ int cache_blob_put_chunk(struct cache_blob *blob, uint64_t unit,
 		.length = length,
 		.chunk = *chunk,
 	};
-	if (recorder_add(&blob->cache->recorder, &record) < 0 && recorded)
-		recorded(arg);
+	record.blob = blob;
+	blob_ref(blob);
+	record.pending = pending_add(&blob->cache->pending, chunk, blob, offset,
+				     length);
+	if (recorder_add(&blob->cache->recorder, &record) < 0)
+		record_finish(&blob->cache->recorder, &record);
 	return 0;
 }
 
@@ -63,6 +67,21 @@ static int read_place(struct cache_blob *blob, const struct chunk_row *place,
 	return blob_read(blob, place->offset, ret_data, place->length) == 0;
 }
 
+static int get_pending(struct cache *cache, const struct digest *chunk,
+		       uint32_t length, void *ret_data)
+{
+	uint64_t offset;
+	struct cache_blob *blob =
+		pending_find(&cache->pending, chunk, length, &offset);
+	int r;
+
+	if (!blob)
+		return 0;
+	r = blob_read(blob, offset, ret_data, length);
+	blob_unref(blob);
+	return r == 0;
+}
+
 int cache_chunk_get(struct cache *cache, const struct digest *chunk,
 		    uint32_t length, void *ret_data)
 {
@@ -71,6 +90,8 @@ int cache_chunk_get(struct cache *cache, const struct digest *chunk,
 	struct blob_row row;
 	int r;
 
+	if (get_pending(cache, chunk, length, ret_data) == 1)
+		return 1;
 	if (!cache_has_index(cache) ||
 	    index_chunk(cache->index, chunk, &place) != 1 ||
 	    place.length != length)

@@ -15,6 +15,7 @@
 #include "cache/evictor.h"
 #include "cache/index.h"
 #include "cache/keeper.h"
+#include "cache/pending.h"
 #include "cache/recorder.h"
 #include "cache/seal.h"
 #include "cache/space.h"
@@ -38,6 +39,7 @@ struct cache {
 	struct claims claims;
 	struct space space;
 	struct recorder recorder;
+	struct pending pending;
 	struct pins pins;
 	struct evictor evictor;
 	struct keeper keeper;

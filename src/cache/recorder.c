@@ -117,12 +117,15 @@ static void record_callback(struct recorder *recorder, struct record *record)
 		recorded(record->arg);
 }
 
-static void record_finish(struct recorder *recorder, struct record *record)
+void record_finish(struct recorder *recorder, struct record *record)
 {
 	record_callback(recorder, record);
 	unrecorded_remove(&recorder->cache->space.unrecorded,
 			  record->unrecorded_bytes);
 	record->unrecorded_bytes = 0;
+	if (record->pending)
+		pending_remove(&recorder->cache->pending, record->pending);
+	record->pending = NULL;
 	if (record->blob)
 		blob_unref(record->blob);
 	record->blob = NULL;

@@ -12,6 +12,7 @@
 
 struct cache;
 struct cache_blob;
+struct pending_chunk;
 
 /*
  * Gates: bytes of locks/gate, only ever tried for GATE_TIMEOUT_MS. One process
@@ -29,6 +30,7 @@ int64_t gate_holder(int fd); /* pid of the last writer */
 struct record {
 	struct index_op op;
 	struct cache_blob *blob; /* counted for the record, or NULL */
+	struct pending_chunk *pending; /* found until then, or NULL */
 	uint64_t unrecorded_bytes;
 	void (*recorded)(void *arg);
 	void *arg;
@@ -60,6 +62,8 @@ void recorder_stop(struct recorder *recorder);
 void recorder_let_go(struct recorder *recorder);
 /* Waits until all that was added before has been written or given up. */
 void recorder_flush(struct recorder *recorder, uint32_t timeout_ms);
+/* What is due when a record has been written or given up. */
+void record_finish(struct recorder *recorder, struct record *record);
 /* Takes over the record's blob reference; -ENOMEM: it did not. */
 int recorder_add(struct recorder *recorder, const struct record *record);
 

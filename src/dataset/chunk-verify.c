@@ -3,7 +3,8 @@
  * A chunk's frame becomes its plain bytes, which end the flight and then go
  * to the cache. Readers are answered from memory first: writing to the disk and
  * recording in the index are not on their way. The flight keeps its bytes
- * until the last target is recorded and nobody holds it any more.
+ * until they are written and nobody holds it any more; where the disk is far
+ * behind until they are recorded, so that it sets the pace.
  */
 #include <config.h>
 
@@ -138,6 +139,8 @@ static void give(struct flight *flight)
 	}
 	if (is_lost)
 		recent_keep(flight->node->recent, flight);
+	else if (!cache_is_behind(flight->node->cache))
+		atomic_fetch_sub(&flight->gives, 1);
 }
 
 /* Gives it and ends its landing, with its reference. The worker may be stuck
@@ -182,6 +185,7 @@ static void give_later(struct flight *flight, enum work_class class)
 
 void chunk_give_late(struct flight *flight)
 {
+	flight_begin_give(flight);
 	atomic_fetch_add(&flight->puts, 1);
 	give_later(flight_ref(flight), WORK_BEHIND);
 }
@@ -228,6 +232,7 @@ void chunk_give_zeros(struct node *node, struct blob *blob, uint64_t unit,
 static void land(struct flight *flight, uint8_t *plain)
 {
 	atomic_store(&flight->puts, 1);
+	atomic_store(&flight->gives, 1);
 	flight->plain = plain;
 	discharge(flight, flight->length);
 	crash_point("fetch-verified");

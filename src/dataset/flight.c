@@ -22,6 +22,8 @@
 #define BUCKETS 32u
 #define REMEMBER_MS 1000u
 #define GIVE_AGAIN_MS 1000u
+/* What is charged of a chunk that only waits for its record. */
+#define RECORD_COST 1024u
 
 struct flight_shard {
 	pthread_mutex_t lock; /* guards all below, and what flight.h says */
@@ -189,21 +191,43 @@ struct flight *flight_find(struct flights *flights,
 	return get(flights, key, GET_FIND, &is_new);
 }
 
+bool flight_awaits_record(struct flights *flights, const struct object_key *key)
+{
+	struct flight_shard *shard = shard_of(flights, key);
+	struct flight *flight;
+
+	scoped_lock(&shard->lock);
+	flight = find_listed(shard, key);
+	return flight && flight_state(flight) == FLIGHT_DONE &&
+	       atomic_load(&flight->puts) > 0;
+}
+
 struct flight *flight_ref(struct flight *flight)
 {
 	atomic_fetch_add_explicit(&flight->refs, 1, memory_order_relaxed);
 	return flight;
 }
 
+/* Of a chunk; up to kept_bytes stay charged. */
+static void free_plain(struct flight *flight, uint8_t *plain,
+		       uint64_t kept_bytes)
+{
+	uint64_t charged = flight->charged_bytes;
+
+	if (plain)
+		pool_put(flight->node->pool, plain, flight->length);
+	if (charged <= kept_bytes)
+		return;
+	flight->charged_bytes = kept_bytes;
+	budget_leave(flight->node, &flight->dataset->share, 0,
+		     charged - kept_bytes);
+}
+
 static void flight_free(struct flight *flight)
 {
 	struct node *node = flight->node;
 
-	if (flight->plain)
-		pool_put(node->pool, flight->plain, flight->length);
-	if (flight->charged_bytes)
-		budget_leave(node, &flight->dataset->share, 0,
-			     flight->charged_bytes);
+	free_plain(flight, flight->plain, 0);
 	blob_unref(flight->blob);
 	for (uint32_t i = 0; i < flight->target_count; i++)
 		if (!flight->targets[i].is_given)
@@ -213,6 +237,42 @@ static void flight_free(struct flight *flight)
 	object_unref(flight->object);
 	free(flight);
 	atomic_fetch_sub(&node->flights->count, 1);
+}
+
+/* But for the caller, who has one of refs. Loaded before puts, which may become
+ * fewer meanwhile; more only while something is given. */
+static bool only_records_hold(struct flight *flight, unsigned refs)
+{
+	return refs <= atomic_load(&flight->puts) + 1;
+}
+
+/*
+ * Records hold a flight for as long as the disk takes, which may be seconds:
+ * the bytes, which lie in the cache's file by now, are not kept for that. Under
+ * the lock nobody finds it, and no give begins.
+ */
+static void drop_plain(struct flight *flight)
+{
+	struct flight_shard *shard =
+		shard_of(flight->node->flights, &flight->key);
+	uint8_t *plain = NULL;
+
+	pthread_mutex_lock(&shard->lock);
+	if (atomic_load(&flight->gives) == 0 &&
+	    only_records_hold(flight, atomic_load(&flight->refs)))
+		plain = steal_ptr(flight->plain);
+	pthread_mutex_unlock(&shard->lock);
+	if (plain)
+		free_plain(flight, plain, RECORD_COST);
+}
+
+void flight_begin_give(struct flight *flight)
+{
+	struct flight_shard *shard =
+		shard_of(flight->node->flights, &flight->key);
+
+	scoped_lock(&shard->lock);
+	atomic_fetch_add(&flight->gives, 1);
 }
 
 /* The last reference goes under the shard's lock: a look-up cannot find a
@@ -225,10 +285,14 @@ void flight_unref(struct flight *flight)
 	if (!flight)
 		return;
 	refs = atomic_load(&flight->refs);
-	while (refs > 1)
+	while (refs > 1) {
+		if (atomic_load(&flight->gives) == 0 &&
+		    only_records_hold(flight, refs))
+			drop_plain(flight);
 		if (atomic_compare_exchange_weak(&flight->refs, &refs,
 						 refs - 1))
 			return;
+	}
 	shard = shard_of(flight->node->flights, &flight->key);
 	pthread_mutex_lock(&shard->lock);
 	refs = atomic_fetch_sub(&flight->refs, 1);

@@ -25,7 +25,8 @@ struct waiter;
  * Everything that knows a flight counts a reference: the job that works on
  * it, the waiters that hold it (so its bytes outlive the call that asked), the
  * reads that return its memory, the cache's pending record. The last one frees
- * it. A flight is found by its key as long as it lives.
+ * it; the bytes of a chunk go before that, when nothing but records is waited for.
+ * A flight is found by its key as long as it lives.
  */
 enum flight_state { FLIGHT_RUNNING, FLIGHT_DONE, FLIGHT_FAILED };
 
@@ -60,7 +61,9 @@ struct flight {
 	struct err err;
 	uint64_t ended_ms;
 	struct object *object; /* what came; NULL for chunks */
-	uint8_t *plain;	     /* chunk: what came; NULL when the cache has it */
+	/* chunk: what came; NULL when the cache has it. Constant for whoever
+	 * has a reference; guarded by the shard's lock else. */
+	uint8_t *plain;
 	uint32_t length;     /* chunk: set by the maker */
 	uint32_t wire_bytes; /* chunk: what came over the network, and from */
 	int mirror;	     /* which; of nowhere 0 bytes */
@@ -76,6 +79,7 @@ struct flight {
 	struct blob *blob; /* chunk: the maker's, counted until it has ended */
 	uint64_t charged_bytes;
 	atomic_uint puts;	/* not yet recorded, and one for the verifier */
+	atomic_uint gives;	/* of bytes to the cache, under way or lost */
 	atomic_bool is_claimed; /* for other processes */
 	atomic_bool is_demanded; /* chunk: a reader has joined */
 	uint64_t low_number;	 /* of the request; raise.c's, its lock */
@@ -105,6 +109,9 @@ struct flight *flight_get_anew(struct flights *flights,
 /* As flight_get, but never makes one. */
 struct flight *flight_find(struct flights *flights,
 			   const struct object_key *key);
+/* Whether a chunk has come, was given to the cache and is not recorded yet. */
+bool flight_awaits_record(struct flights *flights,
+			  const struct object_key *key);
 struct flight *flight_ref(struct flight *flight);
 void flight_unref(struct flight *flight);
 
@@ -134,6 +141,9 @@ bool flight_add_target(struct flight *flight, struct blob *blob, uint64_t unit,
 void flight_keep_blob(struct flight *flight, struct blob *blob);
 /* The next to be given; its blob's reference passes to the caller. */
 bool flight_take_target(struct flight *flight, struct flight_target *ret);
+
+/* Before bytes that are held are given late: they stay until gives is lower. */
+void flight_begin_give(struct flight *flight);
 
 /* Forget failures older than a second. */
 void flights_sweep(struct flights *flights, uint64_t now_ms);

@@ -104,21 +104,14 @@ static bool is_recorded(struct prefetch *prefetch,
 			const struct recipe_record *record)
 {
 	struct object_key key = chunk_key(prefetch->dataset, &record->digest);
-	struct flight *flight = flight_find(prefetch->node->flights, &key);
 	uint64_t until = now_ms() + RECORD_WAIT_MS;
-	bool is_recorded = true;
 
-	if (!flight)
-		return true;
-	while (flight_state(flight) == FLIGHT_DONE &&
-	       atomic_load(&flight->puts) > 0) {
-		is_recorded = now_ms() < until;
-		if (!is_recorded || prefetch_stopped(prefetch, NULL) < 0)
-			break;
+	while (flight_awaits_record(prefetch->node->flights, &key)) {
+		if (now_ms() >= until || prefetch_stopped(prefetch, NULL) < 0)
+			return false;
 		prefetch_sleep(prefetch, 20);
 	}
-	flight_unref(flight);
-	return is_recorded;
+	return true;
 }
 
 /* Zeros are stored as a hole that the index knows. */

@@ -5,11 +5,14 @@
 
 #undef NDEBUG
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "cache/internal.h"
+#include "cache/layout.h"
 #include "cache/rows.h"
 #include "cache-env.h"
 
@@ -63,6 +66,33 @@ static void a_chunk_is_found_by_its_digest(void **state)
 	cache_close(cache);
 	cache = env_open(dir);
 	assert_int_equal(get_chunk(cache, &digests[7], 1, 7), 1);
+	cache_close(cache);
+	env_remove(dir);
+}
+
+/* A commit may take seconds. */
+static void a_chunk_is_found_before_it_is_recorded(void **state)
+{
+	char *dir = scratch_directory();
+	struct cache *cache = env_open(dir);
+	struct cache_blob *blob = env_blob(cache, 3, 4);
+	_Atomic int recorded = 0;
+	struct digest digests[4];
+	int fd = openat(cache->dirfd, LAYOUT_GATE, O_RDWR | O_CLOEXEC);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(gate_enter(fd, GATE_WRITER, 10000), 0);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(put_chunk(blob, 3, i, &digests[i], &recorded),
+				 0);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(get_chunk(cache, &digests[i], 3, i), 1);
+	gate_leave(fd, GATE_WRITER);
+	close(fd);
+	env_wait(&recorded, 4);
+	assert_int_equal(get_chunk(cache, &digests[0], 3, 0), 1);
+	cache_blob_close(blob);
 	cache_close(cache);
 	env_remove(dir);
 }
@@ -129,6 +159,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_chunk_is_found_by_its_digest),
+		cmocka_unit_test(a_chunk_is_found_before_it_is_recorded),
 		cmocka_unit_test(a_dropped_unit_or_lost_file_is_a_miss),
 		cmocka_unit_test(rows_that_make_no_sense_are_refused),
 	};

@@ -339,6 +339,53 @@ static void a_chunk_in_memory_is_given_again(void **state)
 	node_close(node);
 }
 
+/* Records take as long as the disk does; bytes it has are not kept for them. */
+static void bytes_go_before_the_record(void **state)
+{
+	struct node *node = open_node(1000);
+	struct object_key key = key_of(52);
+	struct flight *flight, *reader, *again;
+	bool is_new;
+
+	(void)state;
+	key.kind = OBJECT_CHUNK;
+	flight = flight_get(node->flights, &key, &is_new);
+	flight->length = 1u << 20;
+	flight->plain = pool_get(node->pool, flight->length);
+	atomic_store(&flight->puts, 2); /* the verifier, and a record */
+	atomic_store(&flight->gives, 1);
+	flight_ref(flight); /* the record's */
+	flight_finish(flight, 0, NULL, NULL);
+	reader = flight_get(node->flights, &key, &is_new);
+	assert_ptr_equal(reader, flight);
+	assert_true(flight_awaits_record(node->flights, &key));
+
+	flight_unref(flight_ref(flight));
+	assert_non_null(flight->plain); /* it is being given */
+	atomic_store(&flight->gives, 0);
+	atomic_fetch_sub(&flight->puts, 1);
+	flight_unref(flight);		/* the verifier */
+	assert_non_null(flight->plain); /* a reader has it */
+	flight_begin_give(flight);
+	flight_unref(flight_ref(flight));
+	flight_unref(reader);
+	assert_non_null(flight->plain); /* given late, and lost */
+	atomic_fetch_sub(&flight->gives, 1);
+	flight_unref(flight_ref(flight));
+	assert_null(flight->plain);
+	assert_true(flight_awaits_record(node->flights, &key));
+
+	/* The cache has it, but a new reader may ask for it elsewhere. */
+	assert_null(flight_find(node->flights, &key));
+	again = flight_get(node->flights, &key, &is_new);
+	assert_true(is_new);
+	flight_finish(again, -EIO, NULL, NULL);
+	flight_unref(again);
+	atomic_fetch_sub(&flight->puts, 1);
+	flight_unref(flight);
+	node_close(node);
+}
+
 static void the_table_keeps_to_its_limit(void **state)
 {
 	struct table *table = table_new(100000);
@@ -435,6 +482,7 @@ int main(void)
 		cmocka_unit_test(ends_and_deadlines_may_meet),
 		cmocka_unit_test(a_makers_blob_outlives_its_reader),
 		cmocka_unit_test(a_chunk_in_memory_is_given_again),
+		cmocka_unit_test(bytes_go_before_the_record),
 		cmocka_unit_test(the_table_keeps_to_its_limit),
 		cmocka_unit_test(buffers_come_back),
 		cmocka_unit_test(no_more_is_kept_than_was_agreed),
