@@ -36,6 +36,8 @@ static void op_init(void *data, struct fuse_conn_info *conn)
 {
 	(void)data;
 	conn->max_read = READ_BYTES;
+	conn->max_background = 16384;
+	conn->congestion_threshold = 12288;
 	conn->want |= conn->capable & FUSE_CAP_SPLICE_WRITE;
 }
 

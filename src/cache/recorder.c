@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Group commits. Whatever arrives while a transaction is synced is the next
- * transaction, so the disk sets the pace and nobody waits for it. When the
+ * transaction, so the disk sets the pace and nobody waits for it. A fast disk
+ * would make that one for each chunk: then a moment more is waited, since a
+ * transaction costs as much as a tenth of a chunk's way to its reader. When the
  * gate cannot be had in time (its holder is stopped), records are called
  * back at once and kept aside within a bound: the process serves without
  * recording and catches up when the holder is gone.
@@ -30,6 +32,9 @@
 /* About 16 MiB of records; more are forgotten (refetched some day). */
 #define PARKED_MAX 65536u
 #define RETRY_MS 1000u
+/* From one transaction to the next: as long as the reader of another process
+ * may well wait for a chunk that it finds being fetched. */
+#define PACE_MS 20u
 /* The holder's process id, for people, behind the lock bytes. */
 #define HOLDER_OFFSET 64
 #define HOLDER_MAX 16
@@ -350,12 +355,28 @@ static void wait_for_records(struct recorder *recorder)
 	pthread_cond_timedwait(&recorder->arrived, &recorder->lock, &until);
 }
 
+/* Unless there is a whole transaction's worth. */
+static void keep_pace(struct recorder *recorder)
+{
+	struct timespec until;
+
+	until.tv_sec = (time_t)(recorder->paced_ms / 1000);
+	until.tv_nsec = (long)(recorder->paced_ms % 1000) * 1000000;
+	recorder->is_pacing = true;
+	while (recorder->queue.count < INDEX_OPS_MAX &&
+	       !recorder->is_stopping && now_ms() < recorder->paced_ms)
+		pthread_cond_timedwait(&recorder->arrived, &recorder->lock,
+				       &until);
+	recorder->is_pacing = false;
+}
+
 /* Moves up to a batch out of the queue; false when it is over. */
 static bool records_take(struct recorder *recorder, size_t *ret_count)
 {
 	size_t count;
 
 	scoped_lock(&recorder->lock);
+	keep_pace(recorder);
 	wait_for_records(recorder);
 	count = recorder->queue.count;
 	if (count > INDEX_OPS_MAX)
@@ -438,6 +459,7 @@ static void *recorder_thread(void *arg)
 			records_commit(recorder, recorder->batch, count);
 		}
 		records_done(recorder, count);
+		recorder->paced_ms = now_ms() + PACE_MS;
 	}
 	if (recorder->is_suspended)
 		recorder_resume(recorder);
@@ -497,7 +519,8 @@ int recorder_add(struct recorder *recorder, const struct record *record)
 		return -ENOMEM;
 	*added = *record;
 	recorder->added++;
-	pthread_cond_signal(&recorder->arrived);
+	if (!recorder->is_pacing || recorder->queue.count >= INDEX_OPS_MAX)
+		pthread_cond_signal(&recorder->arrived);
 	return 0;
 }
 

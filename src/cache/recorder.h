@@ -45,12 +45,13 @@ struct recorder {
 	pthread_cond_t arrived, drained;
 	VEC(struct record) queue;
 	bool is_stopping;
+	bool is_pacing; /* nobody need be woken for one more */
 	uint64_t added, done;
 	size_t batch_count; /* of it, are being recorded */
 	/* The thread's own: */
 	VEC(struct record) parked; /* called back, to be recorded later */
 	_Atomic bool is_suspended; /* the gate was not to be had */
-	uint64_t retry_ms;
+	uint64_t retry_ms, paced_ms;
 	struct index_op *ops;
 	struct record *batch; /* what to call back in it: guarded, too */
 };
