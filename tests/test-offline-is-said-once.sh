@@ -3,7 +3,9 @@
 #
 # The network goes: one line in the log, however many datasets of the mirror
 # are read; cold reads fail in time with the reason, warm ones and listings go
-# on. It comes back: one line, and everything is read without a restart.
+# on. It comes back: one line, and everything is read without a restart. A command
+# says what fails and no more; limits that the disk has not got are told of where
+# somebody serves or looks at the cache.
 . "${top_srcdir:-.}/tests/lib.sh"
 . "$top_srcdir/tests/traffic.sh"
 requires fuse root net python3 getfattr
@@ -56,3 +58,30 @@ done
 [ "$(lines offline:)" = 1 ] || fail "$(lines offline:) lines of going offline"
 [ "$(lines 'online again')" = 1 ] ||
 	fail "$(lines 'online again') lines of coming back"
+umount_dataset mnt
+
+: > empty.conf
+
+# Long enough for a mirror to be known as dead.
+for command in ls mount; do
+	where=
+	[ $command = ls ] || where=mnt
+	# shellcheck disable=SC2086 # no word, or one
+	! larder $command -c empty.conf \
+		-o "cache=$T/cold,key=test.key.pub,timeout=7s" \
+		"http://127.0.0.1:1/m#one" $where > said 2>&1 ||
+		fail "$command succeeded"
+	[ "$(wc -l < said)" = 1 ] || fail "$command: $(cat said)"
+	grep -q "larder $command: .*refused" said || fail "$command: $(cat said)"
+done
+
+# told_of_limits COUNT COMMAND...
+told_of_limits() {
+	"${@:2}" > said 2>&1 || fail "$(cat said)"
+	[ "$(grep -c 'limits brought down' said)" = "$1" ] || fail "$(cat said)"
+}
+sed -i 's/^cache.*/&\nsize = 1000T/' larder.conf
+told_of_limits 0 larder ls -c larder.conf one
+told_of_limits 0 larder cat -c larder.conf one:warm
+told_of_limits 1 larder status -c larder.conf
+told_of_limits 1 larder mount -c larder.conf mnt

@@ -70,7 +70,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 	r = disk_start(&cache->disk, cache->dir, on_hang, cache);
 	if (r < 0)
 		return err_set(err, -r, "cannot start a thread");
-	if (cache->space.limits.is_clamped)
+	if (options->tells_limits && cache->space.limits.is_clamped)
 		log_warning(
 			"limits brought down to what the disk has: dir=%s size=%s "
 			"min-free=%s",

@@ -26,6 +26,7 @@ struct cache_options {
 	const char *dir;
 	uint64_t limit_bytes;    /* 0: 80 % of the filesystem */
 	uint64_t min_free_bytes; /* 0: 5 % of the filesystem */
+	bool tells_limits; /* warn of such as the disk has not got */
 };
 
 /*

@@ -156,6 +156,7 @@ int mount_request_prepare(struct mount_request *request, struct err *err)
 		r = cli_node_options(request->cli, &options->node, err);
 	if (r < 0)
 		return r;
+	options->node.is_service = true;
 	guard(request, "cache directory", options->node.cache_dir);
 	guard(request, "certificate file", options->node.ca_file);
 	guard(request, "client certificate", options->node.cert_file);

@@ -394,6 +394,7 @@ static struct cache *open_unmounted(const struct status *status)
 		.dir = node.cache_dir,
 		.limit_bytes = node.cache_limit_bytes,
 		.min_free_bytes = node.cache_min_free_bytes,
+		.tells_limits = true,
 	};
 	return cache_open(&options, &cache, NULL) < 0 ? NULL : cache;
 }

@@ -62,6 +62,7 @@ void blocking_waiter_free(struct blocking_waiter *waiter);
 struct node_options {
 	const char *cache_dir; /* NULL: no cache, everything from memory */
 	uint64_t cache_limit_bytes, cache_min_free_bytes;
+	bool is_service; /* a mount: others must be told of bad limits */
 	uint64_t buffer_bytes; /* 0: 256 MiB; bytes in flight and catalogs in
 				  memory */
 	uint32_t timeout_ms;   /* 0: 30,000; a reader's budget */
@@ -72,6 +73,10 @@ struct node_options {
 };
 int node_open(const struct node_options *options, struct node **ret,
 	      struct err *err);
+/* From now on a line in the log says when no mirror of a dataset answers, and
+ * when one does again; those that do not answer now are named at once. Before,
+ * whoever asked is told by what fails. */
+void node_serves(struct node *node);
 /* Wakes parked waiters with -ESHUTDOWN first. Waiters, read results and
  * snapshots must be released by then, at the latest by what wake() does. */
 void node_close(struct node *node);

@@ -131,6 +131,7 @@ static int open_cache(struct node *node, const struct node_options *options,
 		.dir = options->cache_dir,
 		.limit_bytes = options->cache_limit_bytes,
 		.min_free_bytes = options->cache_min_free_bytes,
+		.tells_limits = options->is_service,
 	};
 
 	int r;

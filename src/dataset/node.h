@@ -67,7 +67,8 @@ struct node {
 
 	struct figures *figures;
 
-	pthread_mutex_t datasets_lock; /* guards the list */
+	pthread_mutex_t datasets_lock; /* guards the list and: */
+	bool tells_outages;
 	struct dataset *datasets;
 	_Atomic uint64_t dataset_number; /* of the last one */
 };

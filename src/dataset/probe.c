@@ -11,6 +11,7 @@
 #include <config.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -93,13 +94,14 @@ static bool no_mirror_answers(const struct dataset *dataset)
 	return true;
 }
 
-/* Of all datasets with these mirrors; true: it is news. */
+/* Of all datasets with these mirrors; true: it is news to be told. */
 static bool set_offline(struct dataset *changed, bool is_offline)
 {
 	struct node *node = changed->node;
-	bool is_news = true;
+	bool is_news;
 
 	scoped_lock(&node->datasets_lock);
+	is_news = node->tells_outages;
 	for (struct dataset *dataset = node->datasets; dataset;
 	     dataset = dataset->next)
 		if (dataset->salt == changed->salt &&
@@ -107,6 +109,46 @@ static bool set_offline(struct dataset *changed, bool is_offline)
 			    is_offline)
 			is_news = false;
 	return is_news;
+}
+
+static void tell_offline(const struct dataset *dataset, unsigned mirror,
+			 const char *reason)
+{
+	log_warning("offline: no mirror answers, only what is cached can be "
+		    "read dataset=%s mirror=%s reason='%s'",
+		    dataset->name, origin_name(dataset->mirrors[mirror].origin),
+		    reason);
+}
+
+static void tell_known(struct dataset *dataset)
+{
+	char reason[REASON_BYTES];
+
+	pthread_mutex_lock(&dataset->lock);
+	memcpy(reason, dataset->mirrors[0].last, sizeof(reason));
+	pthread_mutex_unlock(&dataset->lock);
+	tell_offline(dataset, 0, reason);
+}
+
+static bool is_first_of_its_mirrors(const struct node *node,
+				    const struct dataset *dataset)
+{
+	const struct dataset *first = node->datasets;
+
+	while (first->salt != dataset->salt)
+		first = first->next;
+	return first == dataset;
+}
+
+void node_serves(struct node *node)
+{
+	scoped_lock(&node->datasets_lock);
+	for (struct dataset *dataset = node->datasets; dataset;
+	     dataset = dataset->next)
+		if (atomic_load(&dataset->is_offline) &&
+		    is_first_of_its_mirrors(node, dataset))
+			tell_known(dataset);
+	node->tells_outages = true;
 }
 
 void mirror_note(struct dataset *dataset, unsigned mirror,
@@ -120,10 +162,7 @@ void mirror_note(struct dataset *dataset, unsigned mirror,
 	if (class == FETCH_UNREACHABLE || class == FETCH_SLOW) {
 		if (!atomic_load(&dataset->is_offline) &&
 		    no_mirror_answers(dataset) && set_offline(dataset, true))
-			log_warning("offline: no mirror answers, only what is "
-				    "cached can be read dataset=%s mirror=%s "
-				    "reason='%s'",
-				    dataset->name, origin_name(origin), text);
+			tell_offline(dataset, mirror, text);
 	} else if (atomic_load(&dataset->is_offline) &&
 		   set_offline(dataset, false)) {
 		log_warning("online again dataset=%s mirror=%s", dataset->name,

@@ -285,6 +285,7 @@ static int run(struct fs *fs, struct session *session, struct opening *opening,
 	ready_line(fs, line, sizeof(line));
 	if (status->ready)
 		status->ready(status->arg, line);
+	node_serves(fs->node);
 	serve(fs, session, signal_fd, status);
 	return 0;
 }
