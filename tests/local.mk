@@ -234,6 +234,7 @@ dist_check_SCRIPTS += \
 	%D%/test-proxies-are-used-and-named.sh \
 	%D%/test-publish-commands.sh \
 	%D%/test-publish-is-deterministic.sh \
+	%D%/test-publish-lays-small-files-together.sh \
 	%D%/test-publish-on-a-full-disk.sh \
 	%D%/test-publish-refuses-changes.sh \
 	%D%/test-publish-resumes.sh \

@@ -79,6 +79,21 @@ for kind in packs objects places; do
 	larder check bad > out || fail "not mended: $(cat out)"
 done
 
+# Zeros have no place in a pack, all else has one: the places of as many chunks
+# of the other kind do not fit. A run of one byte is cut where it must be.
+mkdir runs
+head -c 25000000 /dev/zero > runs/zeros
+head -c 25000000 /dev/zero | tr '\0' x > runs/letters
+publish_tree runs others set
+mapfile -t places < <(cd others && find places -type f)
+[ ${#places[@]} = 2 ] || fail "${#places[@]} places: ${places[*]}"
+for i in 0 1; do
+	rm -rf bad && cp -r others bad
+	cp "others/${places[i]}" "bad/${places[1 - i]}"
+	damaged "bad/${places[1 - i]}"
+	grep -q 'place does not fit the recipe' out || fail "$(cat out)"
+done
+
 # A sound pack under another's name.
 again
 victim=$(largest bad/packs)

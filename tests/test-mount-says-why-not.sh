@@ -129,7 +129,8 @@ expect_fail "^larder mount: outside.conf:1: '../x' cannot be the name" \
 
 # every setting has its real default, and none is shown that is not for people
 larder mount -c larder.conf --print-config > said
-for line in 'cache = /var/cache/larder' 'size = 80%' 'min-free = 5%' 'allow_other = yes'; do
+for line in 'cache = /var/cache/larder' 'size = 80%' 'min-free = 5%' 'allow_other = yes' \
+	'insecure = no'; do
 	grep -q "^$line ; default$" said || fail "no '$line': $(cat said)"
 done
 ! grep -E 'user_id|remount|subtype|max_read' said || fail "hidden names are shown"

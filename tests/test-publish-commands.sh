@@ -29,7 +29,9 @@ grep -q '1 file, 2 directories, 1 symlink, 4 B' out || fail "$(cat out)"
 grep -q '1 skipped: sockets, devices, FIFOs' out || fail "$(cat out)"
 grep -q '1 excluded' out || fail "$(cat out)"
 [ ! -s said ] || fail "without a terminal a short run is silent: $(cat said)"
+head=$(stat -c %i mirror/heads/pile)
 larder publish -k key --exclude '*.tmp' pile mirror | grep -q '^unchanged pile serial 1 '
+[ "$(stat -c %i mirror/heads/pile)" = "$head" ] || fail "the same head was written"
 larder publish --dry-run -k key pile mirror | grep -q '^would publish pile serial 2 '
 [ ! -e mirror/history/pile@2 ] || fail "a dry run wrote a head"
 larder publish --dry-run pile nowhere 2> said | grep -q '^would publish'
@@ -56,6 +58,8 @@ assert [(h["kind"], h["serial"]) for h in log["heads"]] == \
 assert all(len(h["signatures"]) == 1 for h in log["heads"])
 '
 expect_fail "has no dataset 'heap'" larder log mirror heap
+expect_fail "has no dataset 'heap'" larder tag -k key mirror heap v1
+expect_fail "has no dataset 'heap'" larder rollback -k key mirror heap 1
 
 larder tag -k key --serial 1 mirror pile v1 | grep -q '^tagged pile@v1 serial 1 '
 larder rollback -k key mirror pile 1 | grep -q '^rolled back pile serial 3 '
@@ -87,6 +91,8 @@ usage publish --exclud x pile mirror
 grep -q "exclude" out || fail "does not name the nearest option: $(cat out)"
 usage rollback mirror pile
 expect_fail "cannot be a dataset's name" larder publish -n 'a b' pile mirror
+mkdir 'a b'
+expect_fail "'a b' cannot .* give one with -n NAME" larder publish 'a b' mirror
 expect_fail "cannot read key 'nokey'" larder publish -k nokey pile mirror
 expect_fail "key 'key.pub'" larder publish -k key.pub pile mirror
 expect_fail "cannot open 'void'" larder publish -n x void mirror

@@ -567,8 +567,6 @@ const char *nearest_word(const char *text, const char *const *words)
 	size_t best = 1 + strlen(text) / 4 + 1;
 	const char *nearest = NULL;
 
-	if (strlen(text) > WORD_MAX)
-		return NULL;
 	for (; *words; words++) {
 		size_t distance;
 

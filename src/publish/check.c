@@ -221,17 +221,12 @@ static int check_places_file(struct check *check, const char *path,
 	const struct mirror *mirror = check->inventory.mirror;
 	struct places_head *head = NULL;
 	struct buf file;
-	uint64_t head_bytes;
 	int r;
 
 	buf_init(&file, LIMIT_PLACES_BYTES);
 	r = mirror->ops->read(mirror, path, &file, err);
 	if (r == 0)
-		r = places_head_size(file.data, file.len, &head_bytes, err);
-	if (r == 0 && head_bytes > file.len)
-		r = err_set(err, EBADMSG, "cut short");
-	if (r == 0)
-		r = places_head_parse(file.data, head_bytes, &head, err);
+		r = places_head_parse(file.data, file.len, &head, err);
 	if (r == 0 && head->file_bytes != file.len)
 		r = err_set(err, EBADMSG, "has %zu bytes, its head says %llu",
 			    file.len, (unsigned long long)head->file_bytes);

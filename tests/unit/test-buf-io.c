@@ -110,6 +110,19 @@ static void files_appear_whole(void **state)
 	buf_release(&buf);
 }
 
+/* Only a name in use is worth another try; the rest is what it is. */
+static void a_write_says_what_failed(void **state)
+{
+	int gone;
+
+	assert_int_equal(mkdirat(dirfd_of_test, "gone", 0700), 0);
+	gone = openat(dirfd_of_test, "gone", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(gone >= 0);
+	assert_int_equal(unlinkat(dirfd_of_test, "gone", AT_REMOVEDIR), 0);
+	assert_int_equal(file_write(gone, "x", "", 0, 0600, 0), -ENOENT);
+	close(gone);
+}
+
 static void only_regular_files_are_read(void **state)
 {
 	struct buf buf;
@@ -249,6 +262,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(buf_never_passes_its_limit),
 		cmocka_unit_test(files_appear_whole),
+		cmocka_unit_test(a_write_says_what_failed),
 		cmocka_unit_test(only_regular_files_are_read),
 		cmocka_unit_test(reads_and_writes_are_full),
 		cmocka_unit_test(trees_go_and_links_stay),

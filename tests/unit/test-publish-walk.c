@@ -4,6 +4,7 @@
 
 #undef NDEBUG
 #include <errno.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <setjmp.h>
@@ -269,11 +270,16 @@ static void forbid_openat2(void)
 
 static int is_refused_without_openat2(const struct publish_env *env)
 {
+	char long_name[3 * NAME_MAX];
 	int fd;
 
 	forbid_openat2();
 	fd = open_below(env->tree_fd, "real/f", O_RDONLY);
 	if (fd < 0 || close(fd) < 0)
+		return 1;
+	memset(long_name, 'n', sizeof(long_name));
+	memcpy(long_name + sizeof(long_name) - 3, "/f", 3);
+	if (open_below(env->tree_fd, long_name, O_RDONLY) != -ENAMETOOLONG)
 		return 1;
 	return open_below(env->tree_fd, "link/f", O_RDONLY) != -ENOTDIR ||
 	       open_below(env->tree_fd, "link", O_RDONLY) != -ELOOP ||

@@ -387,7 +387,7 @@ static void the_nearest_word_is_named(void **state)
 		{ "publish", "publish" }, { "minfree", "min-free" },
 		{ "lss", "ls" },	 { "xyzzy", NULL },
 		{ "", NULL },		 { "q", NULL },
-		{ "frobnicate", NULL },
+		{ "frobnicate", NULL }, { "lsab", NULL },
 	};
 	char long_word[300];
 
@@ -452,6 +452,7 @@ static void patterns_match(void **state)
 		{ "[!a]x", "/x", false },
 		{ "[]]", "]", true },
 		{ "[a-]", "-", true },
+		{ "[a-c]x", "[a-c]x", false },
 		{ "[abc", "[abc", true },
 		{ "[", "[", true },
 		{ "\\*", "*", true },
