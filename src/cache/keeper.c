@@ -168,7 +168,7 @@ void keeper_sweep(struct cache *cache, unsigned int directory, int64_t age_s)
 static void touch_blob(void *arg, struct cache_blob *blob)
 {
 	struct record touch = { .op = {
-		.kind = INDEX_TOUCH, .id = blob->id, .gen = blob->gen,
+		.kind = INDEX_TOUCH, .id = blob->id,
 		.last_use = atomic_load(&blob->last_use),
 	} };
 
@@ -176,6 +176,7 @@ static void touch_blob(void *arg, struct cache_blob *blob)
 	if (!atomic_load(&blob->is_attached) || blob->is_unnamed ||
 	    touch.op.last_use <= blob->recorded_use)
 		return;
+	touch.op.gen = blob->gen;
 	if (recorder_add(&blob->cache->recorder, &touch) == 0)
 		blob->recorded_use = touch.op.last_use;
 }

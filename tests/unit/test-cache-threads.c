@@ -95,6 +95,7 @@ static void test_wait_and_wake(void **state)
 	struct digest unit = env_id(1);
 	int64_t own_begun;
 	uint64_t begun;
+	int tries = 0;
 
 	(void)state;
 	run_all(&shared, run_wait);
@@ -104,9 +105,12 @@ static void test_wait_and_wake(void **state)
 	own_begun = own_ms();
 	cache_wait(shared.cache, 5000);
 	assert_true(is_within(own_begun, 2000));
-	begun = now_ms();
-	cache_wait(shared.cache, 100);
-	assert_true(now_ms() - begun >= 90);
+	/* The wake-up that goes with what was seen just now may come late. */
+	do {
+		begun = now_ms();
+		cache_wait(shared.cache, 100);
+	} while (now_ms() - begun < 90 && ++tries < 10);
+	assert_int_not_equal(tries, 10);
 	cache_close(shared.cache);
 	env_remove(dir);
 }
