@@ -26,6 +26,8 @@ struct session {
 	_Atomic bool has_init, has_answered; /* INIT */
 	pthread_t threads[SESSION_THREADS];
 	unsigned thread_count;
+	unsigned processors;
+	_Atomic bool is_awaiting;   /* a thread looks for the next request */
 	pthread_mutex_t turns_lock; /* guards turns */
 	pthread_cond_t turn_is_free;
 	unsigned turns; /* for one more thread to take requests */
