@@ -17,6 +17,7 @@ truncate -s 2M tree/zeros
 random_file 20000 tree/tail
 cat tree/tail >> tree/zeros
 random_file 80000000 tree/large
+for i in $(seq 8); do random_file 5000000 tree/begun$i; done
 publish_tree tree mirror d
 truncate -s 300M disk.img
 mkfs.ext4 -q disk.img
@@ -37,15 +38,29 @@ cleanup_fn thaw
 
 cmp tree/1 mnt/1
 cmp tree/sub/1 mnt/sub/1
+cached() { getfattr --only-values -n user.larder.cached "mnt/$1"; }
 is_kept() {
-	[ "$(getfattr --only-values -n user.larder.cached "mnt/$1")" = \
-		"$(stat -c %s "tree/$1")" ]
+	[ "$(cached "$1")" = "$(stat -c %s "tree/$1")" ]
 }
 wait_for 60 is_kept 1
+# Files that are open in the cache: more writes to them hang than there are
+# threads that check chunks.
+begins() { head -c 4096 "mnt/$1" > /dev/null && [ "$(cached "$1")" != 0 ]; }
+for i in $(seq 8); do wait_for 60 begins begun$i; done
 sync
 
 fsfreeze -f disk
+says_hanging() {
+	local status=0
+	timeout 60 larder status > said 2>&1 || status=$?
+	[ $status = 1 ] && grep -q 'disk does not answer' said
+}
 readers=()
+for i in $(seq 8); do
+	timeout 120 cmp tree/begun$i mnt/begun$i &
+	readers+=($!)
+done
+wait_for 60 says_hanging
 for at in mnt/2 mnt/3 mnt/4 mnt/5 other/2 other/6 mnt/zeros; do
 	timeout 120 cmp "tree/${at#*/}" "$at" &
 	readers+=($!)
@@ -60,12 +75,6 @@ timeout 120 cmp tree/sub/30 mnt/sub/30 || fail "a small file"
 [ "$(timeout 60 ls -R mnt | wc -l)" = "$(ls -R tree | wc -l)" ] ||
 	fail "the listing is not complete"
 
-says_hanging() {
-	local status=0
-	timeout 60 larder status > said 2>&1 || status=$?
-	[ $status = 1 ] && grep -q 'disk does not answer' said
-}
-wait_for 60 says_hanging
 timeout 60 larder status --json > said || true
 python3 -c 'import json; print([m["cache"]["state"] for m in
 	json.load(open("said"))["mounts"]])' > states || fail "$(cat said)"
