@@ -125,7 +125,8 @@ static int give_one(struct flight *flight, const struct flight_target *target)
 static void give(struct flight *flight)
 {
 	struct flight_target target;
-	bool is_lost = false;
+	/* without a cache all is, also where nothing was to be given */
+	bool is_lost = !flight->node->cache;
 
 	while (flight_take_target(flight, &target)) {
 		int r = give_one(flight, &target);
