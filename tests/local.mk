@@ -397,6 +397,7 @@ check-units: check-build
 # Of the whole program: mounts that are read, listed, refreshed and ended.
 valgrind_tests = \
 	%D%/test-hub-repositories-are-mounted.sh \
+	%D%/test-new-sections-appear.sh \
 	%D%/test-new-snapshot-is-seen.sh \
 	%D%/test-prefetch-fills-the-cache.sh \
 	%D%/test-publish-commands.sh \
