@@ -196,7 +196,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             data = reader(at, count)
             if chunked:
                 data = b"%x\r\n%s\r\n" % (len(data), data)
-            self.wfile.write(data)
+            # What is short stays in the buffer until the log has its line.
+            self.wfile.write(data[:-1])
+            self.wfile.write(data[-1:])
             at += count
             self.sent = at
             if "slow" in self.hit:
@@ -242,7 +244,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.content = self.rfile.read(length)
         try:
             self.dispatch()
-            self.wfile.flush()
         except Refused as refused:
             self.refuse(refused)
         except (ConnectionError, TimeoutError, ValueError) as error:
@@ -250,7 +251,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.answer(400, {}, str(error).encode())
             self.close_connection = True
         finally:
+            # Before the last bytes go: who has them may look into the log.
             self.note()
+        try:
+            self.wfile.flush()
+        except (ConnectionError, TimeoutError, ValueError):
+            self.close_connection = True
 
     do_GET = do_HEAD = do_POST = do
 
