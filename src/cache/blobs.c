@@ -164,7 +164,6 @@ int blob_run(struct cache_blob *blob,
 	     uint64_t segment, bool may_create)
 {
 	struct blob_call *call = calloc(1, sizeof(*call));
-	int r;
 
 	if (!call)
 		return -ENOMEM;
@@ -178,10 +177,7 @@ int blob_run(struct cache_blob *blob,
 		.may_create = may_create,
 	};
 	blob_ref(blob);
-	r = disk_run(&blob->cache->disk, &call->call);
-	if (r != -ETIMEDOUT)
-		disk_call_free(&call->call);
-	return r;
+	return disk_run_and_free(&blob->cache->disk, &call->call);
 }
 
 static int open_segment(struct cache_blob *blob, uint64_t segment,

@@ -56,6 +56,12 @@ void cache_on_hang(struct cache *cache,
 	cache->on_hang_arg = arg;
 }
 
+static int no_threads(const struct cache *cache, int r, struct err *err)
+{
+	return err_set(err, -r, "cannot start threads for cache '%s': %s",
+		       cache->dir, strerror(-r));
+}
+
 static int open_parts(struct cache *cache, const struct cache_options *options,
 		      struct err *err)
 {
@@ -69,7 +75,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 			       "under '%s': %s", cache->dir, strerror(-r));
 	r = disk_start(&cache->disk, cache->dir, on_hang, cache);
 	if (r < 0)
-		return err_set(err, -r, "cannot start a thread");
+		return no_threads(cache, r, err);
 	if (options->tells_limits && cache->space.limits.is_clamped)
 		log_warning(
 			"limits brought down to what the disk has: dir=%s size=%s "
@@ -104,8 +110,7 @@ static int open_parts(struct cache *cache, const struct cache_options *options,
 	if (r == 0)
 		r = keeper_start(&cache->keeper);
 	if (r < 0)
-		return err_set(err, -r, "cannot start threads for cache '%s': "
-			       "%s", cache->dir, strerror(-r));
+		return no_threads(cache, r, err);
 	return 0;
 }
 

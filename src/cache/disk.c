@@ -280,6 +280,15 @@ int disk_run(struct disk *disk, struct disk_call *call)
 	return -ETIMEDOUT;
 }
 
+int disk_run_and_free(struct disk *disk, struct disk_call *call)
+{
+	int r = disk_run(disk, call);
+
+	if (r != -ETIMEDOUT)
+		disk_call_free(call);
+	return r;
+}
+
 /* ---- */
 
 int disk_start(struct disk *disk, const char *dir,

@@ -92,5 +92,7 @@ void disk_end(struct disk *disk, struct disk_op *op);
  * run, or still runs. */
 int disk_run(struct disk *disk, struct disk_call *call);
 void disk_call_free(struct disk_call *call);
+/* The same, where nothing but what it returned is wanted of the call. */
+int disk_run_and_free(struct disk *disk, struct disk_call *call);
 
 #endif

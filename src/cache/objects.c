@@ -57,16 +57,6 @@ static struct file_call *file_call_new(struct cache *cache, const char *path,
 	return call;
 }
 
-/* Frees it. */
-static int file_call_run(struct file_call *call)
-{
-	int r = disk_run(&call->cache->disk, &call->call);
-
-	if (r != -ETIMEDOUT)
-		disk_call_free(&call->call);
-	return r;
-}
-
 static int read_there(struct cache *cache, const char *path, struct buf *ret)
 {
 	_cleanup_close_ int fd = open_regular(cache->dirfd, path, O_RDONLY, 0);
@@ -214,7 +204,7 @@ static int write_whole(struct cache *cache, const char *path,
 	buf_init(&call->data, len);
 	r = buf_append(&call->data, data, len);
 	if (r == 0)
-		return file_call_run(call);
+		return disk_run_and_free(&cache->disk, &call->call);
 	disk_call_free(&call->call);
 	return r;
 }
@@ -259,7 +249,7 @@ int cache_object_drop(struct cache *cache, enum cache_object_kind kind,
 	if (!call)
 		return -ENOMEM;
 	call->object = *name;
-	return file_call_run(call);
+	return disk_run_and_free(&cache->disk, &call->call);
 }
 
 /* ---- heads */

@@ -42,23 +42,24 @@ struct pending_chunk *pending_add(struct pending *pending,
 	scoped_lock(&pending->lock);
 	*chunk = (struct pending_chunk){
 		.next = *bucket,
+		.at = bucket,
 		.digest = *digest,
 		.blob = blob,
 		.offset = offset,
 		.length = length,
 	};
+	if (chunk->next)
+		chunk->next->at = &chunk->next;
 	*bucket = chunk;
 	return chunk;
 }
 
 void pending_remove(struct pending *pending, struct pending_chunk *chunk)
 {
-	struct pending_chunk **at = bucket_of(pending, &chunk->digest);
-
 	pthread_mutex_lock(&pending->lock);
-	while (*at != chunk)
-		at = &(*at)->next;
-	*at = chunk->next;
+	*chunk->at = chunk->next;
+	if (chunk->next)
+		chunk->next->at = chunk->at;
 	pthread_mutex_unlock(&pending->lock);
 	free(chunk);
 }

@@ -11,7 +11,7 @@ struct cache_blob;
 
 /* A chunk that was put and whose record is on its way to the index. */
 struct pending_chunk {
-	struct pending_chunk *next;
+	struct pending_chunk *next, **at; /* at: what points to it */
 	struct digest digest;
 	struct cache_blob *blob; /* counted by the record */
 	uint64_t offset;
