@@ -328,6 +328,7 @@ AM_DEFAULT_SOURCE_EXT = .c
 
 # A disk that hangs.
 %C%_unit_test_fetch_files_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread_full
+%C%_unit_test_cache_seal_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sync_file_range
 # One that is slow, and fails.
 %C%_unit_test_dataset_memory_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=pread_full,--wrap=cache_blob_put_chunk

@@ -32,6 +32,8 @@
 
 /* 4 MiB; what does not fit is checked when it is opened again. */
 #define QUEUE_MAX 65536u
+/* A tenth of a second of a slow disk. */
+#define SYNC_BYTES (UINT64_C(16) << 20)
 /* Held while a process checks a file, so that no two do. */
 #define LOCK_SEALER 1
 /*
@@ -226,7 +228,23 @@ static int look(struct cache_blob *blob, struct file_mark *ret)
 					 look_at_file(blob, ret);
 }
 
-static int cut_and_sync(struct cache_blob *blob)
+/* A sync cannot be asked to end early, so it is made in pieces: a process that
+ * is to end would wait for the disk to take the whole file. */
+static int sync_pieces(struct sealer *sealer, int fd, uint64_t size)
+{
+	for (uint64_t at = 0; at < size; at += SYNC_BYTES) {
+		if (atomic_load(&sealer->is_stopping))
+			return -ESHUTDOWN;
+		if (sync_file_range(fd, (off_t)at, SYNC_BYTES,
+				    SYNC_FILE_RANGE_WAIT_BEFORE |
+					    SYNC_FILE_RANGE_WRITE |
+					    SYNC_FILE_RANGE_WAIT_AFTER) < 0)
+			return -errno;
+	}
+	return fdatasync(fd) < 0 ? -errno : 0;
+}
+
+static int cut_and_sync(struct sealer *sealer, struct cache_blob *blob)
 {
 	for (uint64_t i = 0; i < blob->segment_count; i++) {
 		int fd = blob_segment(blob, i, false), r;
@@ -234,16 +252,16 @@ static int cut_and_sync(struct cache_blob *blob)
 
 		if (fd < 0)
 			return fd;
-		if (blob->segment_bytes == 0 &&
-		    (fstat(fd, &st) < 0 ||
-		     ((uint64_t)st.st_size > blob->blob_bytes &&
-		      ftruncate(fd, (off_t)blob->blob_bytes) < 0)))
+		if (fstat(fd, &st) < 0 ||
+		    (blob->segment_bytes == 0 &&
+		     (uint64_t)st.st_size > blob->blob_bytes &&
+		     ftruncate(fd, (off_t)blob->blob_bytes) < 0))
 			return -errno;
-		if (fdatasync(fd) == 0)
-			continue;
-		r = -errno;
-		blob_distrust(blob); /* some of its bytes are lost */
-		return r;
+		r = sync_pieces(sealer, fd, (uint64_t)st.st_size);
+		if (r < 0 && r != -ESHUTDOWN)
+			blob_distrust(blob); /* some of its bytes are lost */
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -252,7 +270,7 @@ static int make_mark(struct sealer *sealer, struct cache_blob *blob,
 		     struct file_mark *ret)
 {
 	struct file_mark after;
-	int r = cut_and_sync(blob);
+	int r = cut_and_sync(sealer, blob);
 
 	if (r < 0)
 		return r;

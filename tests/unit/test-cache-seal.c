@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "cache-env.h"
+#include "cache/internal.h"
 
 #define UNITS 100u
 
@@ -361,6 +362,50 @@ static void test_segments_have_their_digest(void **state)
 	env_remove(dir);
 }
 
+/* ---- a disk that takes its time */
+
+static struct cache *_Atomic ending;
+static _Atomic int pieces;
+
+int __real_sync_file_range(int fd, off_t offset, off_t len,
+			   unsigned int flags);
+int __wrap_sync_file_range(int fd, off_t offset, off_t len,
+			   unsigned int flags);
+
+/* As long as somebody wants to end and has not said so. */
+int __wrap_sync_file_range(int fd, off_t offset, off_t len,
+			   unsigned int flags)
+{
+	struct cache *cache = atomic_load(&ending);
+
+	atomic_fetch_add(&pieces, 1);
+	while (cache && !atomic_load(&cache->sealer.is_stopping))
+		usleep(1000);
+	return __real_sync_file_range(fd, offset, len, flags);
+}
+
+/* Nobody who ends waits until the disk has all of a large file. */
+static void test_sync_ends_with_its_process(void **state)
+{
+	const uint64_t units = (UINT64_C(40) << 20) / UNIT;
+	struct cache *cache = env_open(*state);
+	struct cache_blob *blob;
+
+	atomic_store(&pieces, 0);
+	atomic_store(&ending, cache);
+	env_put_blob(cache, 20, units);
+	env_wait(&pieces, 1);
+	cache_close(cache);
+	assert_int_equal(atomic_load(&pieces), 1);
+
+	atomic_store(&ending, NULL);
+	cache = env_open(*state);
+	blob = env_blob(cache, 20, units);
+	close(wait_sealed(blob));
+	cache_blob_close(blob);
+	cache_close(cache);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_change_between_processes),
 		cmocka_unit_test(test_replaced_file_is_not_sealed),
 		cmocka_unit_test(test_segments_have_their_digest),
+		cmocka_unit_test(test_sync_ends_with_its_process),
 	};
 
 	return cmocka_run_group_tests(tests, all_setup, all_teardown);
