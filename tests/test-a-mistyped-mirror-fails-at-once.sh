@@ -48,7 +48,7 @@ mirror = $T/tree/mirror
 CONF
 [ "$(larder cat -c every.conf both:file)" = set ]
 
-larder mount -c every.conf mnt > /dev/null
+larder mount -c every.conf -o timeout=3s mnt > /dev/null
 [ "$(cat mnt/both/file)" = set ]
 expect_fail "Input/output error" cat mnt/wrong/file
 ! cat mnt/late/file 2> /dev/null || fail "nothing is there"
