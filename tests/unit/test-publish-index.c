@@ -234,6 +234,24 @@ static void test_a_vanished_pack_is_a_miss(void **state)
 	fixture_close(&f);
 }
 
+/* Of many packs the tables used last are in memory: a quarter of a million
+ * records. */
+static void test_tables_are_bounded(void **state)
+{
+	struct pack_record record;
+	struct fixture f;
+
+	fixture_open(&f, *state);
+	for (uint64_t i = 0; i < 5; i++)
+		write_pack(&f, i * 60000, 60000);
+	assert_int_equal(pack_tables_get(f.tables, 4, 60000, &record),
+			 -EBADMSG);
+	for_each_pack(&f, remove_pack);
+	assert_int_equal(pack_tables_get(f.tables, 4, 59999, &record), 0);
+	assert_int_equal(pack_tables_get(f.tables, 0, 0, &record), -ENOENT);
+	fixture_close(&f);
+}
+
 #define THREADS 4
 #define CHUNKS 20000u
 struct racer {
@@ -303,6 +321,7 @@ int main(void)
 		TEST(test_stored_packs_are_found_again),
 		TEST(test_damaged_packs_are_left_out),
 		TEST(test_a_vanished_pack_is_a_miss),
+		TEST(test_tables_are_bounded),
 		TEST(test_threads),
 	};
 

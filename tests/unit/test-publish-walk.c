@@ -212,6 +212,66 @@ static void test_deep_trees(void **state)
 	close(fd);
 }
 
+#define DEEP 140
+
+/* The way down is another directory when the deepest is left. */
+static int swap_and_leave(void *arg, struct err *err)
+{
+	int *fd = arg;
+
+	(void)err;
+	if (*fd < 0)
+		return 0;
+	assert_int_equal(renameat(*fd, "d", *fd, "old"), 0);
+	assert_int_equal(mkdirat(*fd, "d", 0755), 0);
+	assert_int_equal(file_write(*fd, "d/z", "other", 5, 0644, 0), 0);
+	close(*fd);
+	*fd = -1;
+	return 0;
+}
+
+static int ignore_entry(void *arg, const struct walk_entry *entry,
+			struct err *err)
+{
+	(void)arg;
+	(void)entry;
+	(void)err;
+	return 0;
+}
+
+static void test_another_directory_is_not_gone_on_with(void **state)
+{
+	static const struct walk_ops ops = {
+		.enter = ignore_entry,
+		.leave = swap_and_leave,
+		.entry = ignore_entry,
+	};
+	const struct publish_env *env = *state;
+	const struct walk_options options = {0};
+	int fd = dup(env->tree_fd), above = -1;
+	struct err err;
+
+	for (int i = 0; i < DEEP; i++) {
+		assert_int_equal(mkdirat(fd, "d", 0755), 0);
+		if (above >= 0)
+			close(above);
+		above = fd;
+		fd = openat(fd, "d", O_RDONLY | O_DIRECTORY);
+		assert_true(fd >= 0);
+		if (i == DEEP - 2)
+			assert_int_equal(file_write(fd, "z", "x", 1, 0644, 0),
+					 0);
+	}
+	close(fd);
+	/* of the last but one, whose parent changes */
+	fd = openat(above, "..", O_RDONLY | O_DIRECTORY);
+	close(above);
+	assert_int_equal(
+		walk_tree(env->tree_fd, &options, &ops, &fd, NULL, &err),
+		-ESTALE);
+	assert_non_null(strstr(err.text, "vanished or changed"));
+}
+
 static void test_too_deep_is_refused(void **state)
 {
 	const struct publish_env *env = *state;
@@ -349,6 +409,7 @@ int main(void)
 		TEST(test_patterns_exclude),
 		TEST(test_user_xattrs_in_order),
 		TEST(test_deep_trees),
+		TEST(test_another_directory_is_not_gone_on_with),
 		TEST(test_too_deep_is_refused),
 		TEST(test_a_symlink_in_the_way_is_refused),
 		TEST(test_a_symlink_is_refused_without_openat2),

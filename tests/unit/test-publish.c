@@ -5,6 +5,7 @@
 
 #undef NDEBUG
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,15 +13,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <dirent.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 
 #include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "publish/parallel.h"
 #include "publish/publish.h"
 
 #include "publish-env.h"
+
+/* What was synced, in place of the library's function. */
+static char synced[1 << 16];
+static pthread_mutex_t synced_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int fsync(int fd)
+{
+	char link[32], path[256];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	assert_true(n > 0);
+	path[n] = '\0';
+	pthread_mutex_lock(&synced_lock);
+	n = (ssize_t)strlen(synced);
+	snprintf(synced + n, sizeof(synced) - (size_t)n, "%s\n", path);
+	pthread_mutex_unlock(&synced_lock);
+	return (int)syscall(SYS_fsync, fd);
+}
 
 static const struct catalog_params small = {
 	.chunker = {.min_bytes = 256,
@@ -265,6 +289,79 @@ static void test_stopping_keeps_what_was_packed(void **state)
 	assert_int_equal(faults_of(env->mirror), 0);
 }
 
+static void test_a_check_is_stopped(void **state)
+{
+	const struct publish_env *env = *state;
+	struct publish_options options = options_for(env, env->mirror);
+	const volatile sig_atomic_t stop = 1;
+	const struct check_options check = {
+		.mirror = env->mirror,
+		.threads = 1,
+		.stop = &stop,
+	};
+	struct publish_result result;
+	struct check_result checked;
+	struct err err;
+
+	put_random(env, "file", 100000, 1);
+	publish(&options, &result);
+	assert_int_equal(check_mirror(&check, &checked, &err), -ECANCELED);
+	assert_string_equal(err.text, "stopped by a signal");
+}
+
+static int fail_at_seven(void *arg, size_t index, struct err *err)
+{
+	(void)arg;
+	return index == 7 ? err_set(err, EDOM, "not %zu", index) : 0;
+}
+
+static void test_the_reason_of_a_thread_is_told(void **state)
+{
+	struct err err = {0};
+
+	(void)state;
+	for (unsigned int threads = 1; threads < 5; threads += 3)
+		assert_int_equal(
+			parallel_for(20, threads, fail_at_seven, NULL, &err),
+			-EDOM);
+	assert_string_equal(err.text, "not 7");
+}
+
+static bool was_synced(const struct publish_env *env, const char *path)
+{
+	char line[256];
+
+	assert_true(snprintf(line, sizeof(line), "%s/%s\n", env->mirror, path) <
+		    (int)sizeof(line));
+	return strstr(synced, line);
+}
+
+/* After a power cut a head must not name what is not there. */
+static void test_packs_and_their_names_are_synced(void **state)
+{
+	const struct publish_env *env = *state;
+	struct publish_options options = options_for(env, env->mirror);
+	struct publish_result result;
+	struct dirent *entry;
+	char path[300];
+	DIR *dir;
+
+	synced[0] = '\0';
+	put_random(env, "file", 100000, 1);
+	publish(&options, &result);
+	assert_non_null(strstr(synced, "/packs/.tmp-"));
+	assert_true(was_synced(env, "packs"));
+	snprintf(path, sizeof(path), "%s/packs", env->mirror);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "packs/%s", entry->d_name);
+		if (entry->d_name[0] != '.')
+			assert_true(was_synced(env, path));
+	}
+	closedir(dir);
+}
+
 static void test_only_zeros(void **state)
 {
 	const struct publish_env *env = *state;
@@ -433,6 +530,9 @@ int main(void)
 		TEST(test_file_url),
 		TEST(test_broken_mirror_is_mended),
 		TEST(test_stopping_keeps_what_was_packed),
+		TEST(test_a_check_is_stopped),
+		TEST(test_the_reason_of_a_thread_is_told),
+		TEST(test_packs_and_their_names_are_synced),
 		TEST(test_only_zeros),
 		TEST(test_empty_tree),
 		TEST(test_signed_stays_signed),
