@@ -20,6 +20,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/options.c \
 	%D%/base/options.h \
 	%D%/base/pattern.c \
+	%D%/base/pool.c \
+	%D%/base/pool.h \
 	%D%/base/question.c \
 	%D%/base/question.h \
 	%D%/base/text.c \
@@ -178,8 +180,6 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/origin-words.c \
 	%D%/dataset/objects.h \
 	%D%/dataset/places.c \
-	%D%/dataset/pool.c \
-	%D%/dataset/pool.h \
 	%D%/dataset/probe.c \
 	%D%/dataset/raise.c \
 	%D%/dataset/prefetch-batch.c \

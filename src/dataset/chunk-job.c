@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/crash.h"
+#include "base/pool.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
 #include "dataset/demand.h"
@@ -81,6 +83,14 @@ void chunk_job_add(struct chunk_job *job, struct flight *flight,
 	job->entry.bytes += CHUNK_COST(record->length);
 }
 
+void chunk_job_drop_body(struct chunk_job *job)
+{
+	uint8_t *body = steal_ptr(job->body);
+
+	if (body)
+		pool_put(job->node->pool, body, job->request.length);
+}
+
 void chunk_job_free(struct chunk_job *job)
 {
 	struct node *node = job->node;
@@ -90,7 +100,7 @@ void chunk_job_free(struct chunk_job *job)
 	blob_unref(job->reference);
 	free(job->authorization);
 	free(job->request.headers);
-	free(job->body);
+	chunk_job_drop_body(job);
 	free(job);
 	node_job_end(node);
 }

@@ -232,6 +232,7 @@ static void start_request(struct chunk_job *job)
 		.has_range = true,
 		.offset = job->start,
 		.length = place_end(last) - job->start,
+		.pool = job->node->pool,
 		.expected_total = job->chunks[0].at.pack_bytes,
 		.priority = job->priority,
 		.holds_prefetch = true,
@@ -391,8 +392,7 @@ static void run_outcome(struct task *task, struct worker *worker)
 	enum fetch_class class = job->request.class;
 	const char *text = job->request.err.text;
 
-	free(job->body);
-	job->body = NULL;
+	chunk_job_drop_body(job);
 	if (drop_good(job))
 		tries_progress(&job->tries);
 	if (job->count == 0) {

@@ -15,9 +15,9 @@
 #include "base/cleanup.h"
 #include "base/crash.h"
 #include "base/io.h"
+#include "base/pool.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
-#include "dataset/pool.h"
 #include "dataset/recent.h"
 
 #define LOG_MODULE "dataset"

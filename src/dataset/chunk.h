@@ -93,10 +93,11 @@ void chunk_job_start(struct chunk_job *job);
 #define CHUNK_COST(length) (2 * (uint64_t)(length))
 
 /* Steps of a job, each run by the verify pool (chunk-job.c): the next one; its
- * end, with all its chunks; a failure of all. Its chunks from `first` on,
+ * end, with all its chunks; a failure of all; the body's memory back. Its chunks from `first` on,
  * copied into a job of their own, or NULL. */
 void chunk_job_next(struct chunk_job *job,
 		    void (*run)(struct task *task, struct worker *worker));
+void chunk_job_drop_body(struct chunk_job *job);
 void chunk_job_free(struct chunk_job *job);
 void chunk_job_fail(struct chunk_job *job, int r, const struct err *err);
 struct chunk_job *chunk_job_split(struct chunk_job *job, uint32_t first,

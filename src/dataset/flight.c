@@ -14,9 +14,9 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/pool.h"
 #include "dataset/blob.h"
 #include "dataset/node.h"
-#include "dataset/pool.h"
 
 #define SHARDS 64u
 #define BUCKETS 32u

@@ -16,11 +16,11 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/pool.h"
 #include "cache/cache.h"
 #include "dataset/chunk.h"
 #include "dataset/blob.h"
 #include "dataset/node.h"
-#include "dataset/pool.h"
 #include "dataset/read.h"
 #include "dataset/readahead.h"
 #include "dataset/recent.h"
@@ -168,7 +168,7 @@ static int make_memory(struct node *node, uint64_t buffer_bytes)
 		table_new(at_most(buffer_bytes / 8, CATALOG_BYTES_MAX));
 	node->pages = table_new(at_most(buffer_bytes / 16, PAGE_BYTES_MAX));
 	node->blobs = table_new((uint64_t)OPEN_BLOBS * OPEN_BLOB_BYTES);
-	/* As much as the budget: together they hold that, and frames. */
+	/* As much as the budget, which is of the same bytes. */
 	node->pool = pool_new(buffer_bytes / 2);
 	node->recent = recent_new(buffer_bytes / 8);
 	node->readaheads = readaheads_new();

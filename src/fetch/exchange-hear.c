@@ -43,7 +43,8 @@ static void make_room(struct exchange *exchange)
 	if (!judgement->has_want || judgement->want == 0)
 		return;
 	set_pace(exchange->job, judgement->want);
-	exchange->body.data = body_new(judgement->want);
+	exchange->pool = exchange->job->request->pool;
+	exchange->body.data = body_new(exchange->pool, judgement->want);
 	if (exchange->body.data)
 		exchange->body.capacity = judgement->want;
 	else

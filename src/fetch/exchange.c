@@ -304,7 +304,8 @@ void exchange_answer(struct exchange *exchange)
 	}
 	request->date = curl_getdate(exchange->answer.date, NULL);
 	request->modified = curl_getdate(exchange->answer.modified, NULL);
-	request->body = buf_steal(&exchange->body, &request->body_len);
+	if (exchange->pool == request->pool)
+		request->body = buf_steal(&exchange->body, &request->body_len);
 }
 
 /* ---- the end of an answer */
@@ -408,11 +409,20 @@ struct exchange *exchange_new(void)
 	return exchange;
 }
 
+static void body_release(struct exchange *exchange)
+{
+	if (exchange->pool)
+		body_free(exchange->pool, exchange->body.data,
+			  exchange->body.capacity);
+	else
+		buf_release(&exchange->body);
+}
+
 static void release(struct exchange *exchange)
 {
 	curl_slist_free_all(exchange->headers);
 	free(exchange->authorization.data);
-	buf_release(&exchange->body);
+	body_release(exchange);
 	buf_release(&exchange->reason);
 	buf_release(&exchange->kept_lines);
 	free(exchange->location);

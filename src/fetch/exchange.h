@@ -29,6 +29,7 @@ struct exchange {
 	uint64_t received; /* bytes of the body, wanted or not */
 	uint64_t sent;
 	struct buf body;	     /* the wanted ones */
+	struct pool *pool;	     /* where body is from; NULL: malloc */
 	struct buf reason;	     /* the start of an answer that failed */
 	const char *proxy;	     /* asked through it, or NULL */
 	char words[CURL_ERROR_SIZE]; /* libcurl's, of the last failure */

@@ -121,7 +121,10 @@ struct fetch_request {
 	bool has_range;
 	uint64_t offset, length; /* length > 0 with has_range */
 	uint64_t expected_total; /* size of the whole thing, 0: unknown */
-	size_t limit_bytes;	 /* cap on a body without range; 0: 64 MiB */
+	/* Where the memory of a range comes from, of POOL_BYTES_MAX at most;
+	 * NULL: malloc. */
+	struct pool *pool;
+	size_t limit_bytes; /* cap on a body without range; 0: 64 MiB */
 	enum fetch_priority priority;
 	/* http: transfers of a prefetch stand still for its bytes, unless it is
 	 * a FETCH_PREFETCH itself: what a reader reads, not what prefetches
@@ -182,9 +185,9 @@ struct fetch_request {
 	/* Answered; valid in done and after. */
 	int result; /* 0 or negative errno; -ENOENT only if FETCH_ABSENT */
 	enum fetch_class class;
-	/* malloc; the receiver frees or takes it, also after a failure, when
-	 * it holds what had come; may be NULL. With has_range and result 0
-	 * body_len is length. */
+	/* The receiver frees it, or with a pool does pool_put(pool, body,
+	 * length), or takes it; also after a failure, when it holds what had
+	 * come; may be NULL. With has_range and result 0 body_len is length. */
 	uint8_t *body;
 	size_t body_len;
 	uint64_t total; /* size of the whole thing, 0: unknown */

@@ -293,7 +293,7 @@ static int begin_answer(struct reading *reading, const struct stat *st)
 	}
 	if (reading->length == 0)
 		return -EALREADY;
-	request->body = body_new(reading->length);
+	request->body = body_new(request->pool, reading->length);
 	if (!request->body)
 		return fail(reading, FETCH_LOCAL, "out of memory");
 	return 0;

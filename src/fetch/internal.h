@@ -204,8 +204,10 @@ void stillborn_finish(struct fetcher *fetcher, struct fetch_request *request);
 void job_alive(struct job *job);
 /* The first byte of an answer came so long after it was asked for. */
 void origin_answered(struct origin *origin, uint64_t took_ms);
-/* Memory for a body of known size, for free(); NULL on ENOMEM. */
-uint8_t *body_new(size_t len);
+/* Memory for a body of known size, from the pool if there is one; NULL on
+ * ENOMEM. */
+uint8_t *body_new(struct pool *pool, size_t len);
+void body_free(struct pool *pool, uint8_t *body, size_t len);
 /* "10 s", "0.5 s". */
 #define SECONDS_MAX 32
 const char *seconds_text(uint64_t ms, char ret_text[SECONDS_MAX]);

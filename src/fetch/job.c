@@ -9,17 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/pool.h"
 #include "fetch/internal.h"
 
 /* Of a time-out or of what is usual, for who is in haste. */
 #define HASTE 4
 #define HASTE_MIN_MS 1000
 #define ANSWER_MS_MAX 60000
-#define HUGE_BYTES ((size_t)2 << 20)
 #define LIMIT_DEFAULT_BYTES (UINT64_C(64) << 20)
 
 static const struct {
@@ -92,6 +91,9 @@ static int request_check(const struct fetch_request *request, struct err *err)
 	    (request->length == 0 || request->length > SIZE_MAX / 2 ||
 	     __builtin_add_overflow(request->offset, request->length, &end)))
 		return err_set(err, EINVAL, "not a valid range");
+	if (request->pool &&
+	    (!request->has_range || request->length > POOL_BYTES_MAX))
+		return err_set(err, EINVAL, "not a range for a pool");
 	if (request->method != FETCH_GET && !request->origin->s3)
 		return err_set(err, ENOTSUP, "nothing can be written there");
 	if (!etag_valid(request->if_none_match) ||
@@ -333,21 +335,17 @@ struct job *job_new_running(struct fetch_request *request)
 	return job;
 }
 
-/*
- * A third of the time of a transfer over loopback went into page faults of
- * fresh bodies: large ones ask for huge pages, where there are some. Only for
- * whole ones, so that no memory beyond the body is taken.
- */
-uint8_t *body_new(size_t len)
+uint8_t *body_new(struct pool *pool, size_t len)
 {
-	void *body = NULL;
+	return pool ? pool_get(pool, len) : malloc(len);
+}
 
-	if (len < HUGE_BYTES)
-		return malloc(len);
-	if (posix_memalign(&body, HUGE_BYTES, len))
-		return NULL;
-	(void)madvise(body, len & ~(HUGE_BYTES - 1), MADV_HUGEPAGE);
-	return body;
+void body_free(struct pool *pool, uint8_t *body, size_t len)
+{
+	if (pool && body)
+		pool_put(pool, body, len);
+	else
+		free(body);
 }
 
 /* A request is ours while its result says so; under the lock. */

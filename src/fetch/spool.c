@@ -127,14 +127,14 @@ static void fail_rider(struct job *job, enum fetch_class class,
 static void serve(struct spool *spool, struct job *job)
 {
 	struct fetch_request *request = job->request;
-	uint8_t *body = body_new(job->asked.length);
+	uint8_t *body = body_new(request->pool, job->asked.length);
 	ssize_t n = -ENOMEM;
 
 	if (body)
 		n = pread_full(spool->fd, body, job->asked.length,
 			       job->asked.offset);
 	if (n < 0 || (uint64_t)n != job->asked.length) {
-		free(body);
+		body_free(request->pool, body, job->asked.length);
 		fail_rider(job, FETCH_LOCAL,
 			   n == -ENOMEM ? "out of memory" :
 					  "cannot read what was kept of it");

@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include "base/io.h"
+#include "base/pool.h"
 #include "dataset/blob.h"
 #include "dataset/chunk.h"
 #include "dataset/node.h"
-#include "dataset/pool.h"
 #include "dataset/recent.h"
 
 struct counted {

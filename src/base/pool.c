@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunk buffers. They are mapped, not malloc'd: with malloc the threshold
+ * Large buffers. They are mapped, not malloc'd: with malloc the threshold
  * above which memory returns to the system grows with use, and a
  * daemon that once fetched much would stay large. Sizes are powers of two;
- * the pages behind the end of a chunk are never touched and cost nothing. Much
- * is given back at once, whenever the index has been synced, and wanted again
- * soon: fresh pages were a tenth of the work of a cold read. So what was in use
- * just now is kept, and only what comes on top of that is not.
+ * the pages behind the end of what is in it are never touched and cost nothing.
+ * Much is given back at once and wanted again soon: fresh pages were a tenth of
+ * the work of a cold read, first those of chunks, then those of the bodies they
+ * come in. So what was in use just now is kept, and only what comes on top of
+ * that is not.
  */
 #include <config.h>
 
@@ -17,16 +18,16 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
-#include "dataset/pool.h"
-#include "format/limits.h"
+#include "base/pool.h"
 
 #define SMALL_SHIFT 16u /* up to 64 KiB: malloc */
-#define LARGE_SHIFT 22u
+#define LARGE_SHIFT 23u
+#define HUGE_BYTES ((size_t)2 << 20)
 #define CLASSES (LARGE_SHIFT - SMALL_SHIFT + 1)
 
 struct pool_buffer {
 	struct pool_buffer *next;
-	size_t len; /* of its last chunk: the pages that it has */
+	size_t len; /* of its last use: the pages that it has */
 };
 
 struct pool {
@@ -40,7 +41,7 @@ struct pool *pool_new(uint64_t keep_bytes)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
 
-	static_assert(LIMIT_CHUNK_BYTES <= 1u << LARGE_SHIFT, "class missing");
+	static_assert(POOL_BYTES_MAX == 1u << LARGE_SHIFT, "class missing");
 	if (!pool)
 		return NULL;
 	pthread_mutex_init(&pool->lock, NULL);
@@ -75,18 +76,29 @@ static struct pool_buffer *take_idle(struct pool *pool, unsigned class)
 	return buffer;
 }
 
+/* Huge pages, where there are some, take a quarter of the time of small ones;
+ * only whole ones, so that no memory beyond len is taken. */
+static void *map(unsigned class, size_t len)
+{
+	void *data = mmap(NULL, class_bytes(class), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (data != MAP_FAILED && len >= HUGE_BYTES)
+		(void)madvise(data, len & ~(HUGE_BYTES - 1), MADV_HUGEPAGE);
+	return data;
+}
+
 uint8_t *pool_get(struct pool *pool, size_t len)
 {
 	unsigned class = class_of(len);
 	void *data;
 
-	assert(len <= LIMIT_CHUNK_BYTES);
+	assert(len <= POOL_BYTES_MAX);
 	if (class == 0)
 		return malloc(len ? len : 1);
 	data = take_idle(pool, class);
 	if (!data)
-		data = mmap(NULL, class_bytes(class), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		data = map(class, len);
 	if (data == MAP_FAILED)
 		return NULL;
 	pthread_mutex_lock(&pool->lock);
