@@ -168,6 +168,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/hub-listing.c \
 	%D%/dataset/hub-listing.h \
 	%D%/dataset/hub-open.c \
+	%D%/dataset/hub-refs.c \
 	%D%/dataset/hub.c \
 	%D%/dataset/hub.h \
 	%D%/dataset/location.c \
@@ -381,6 +382,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/walk.c \
 	%D%/publish/walk.h \
 	%D%/source/hub-answer.c \
+	%D%/source/hub-info.c \
+	%D%/source/hub-json.h \
 	%D%/source/hub-rules.c \
 	%D%/source/hub-tree.c \
 	%D%/source/hub.c \

@@ -169,8 +169,9 @@ dist_check_SCRIPTS += \
 	%D%/test-heads-are-asked-conditionally.sh \
 	%D%/test-heads-are-judged.sh \
 	%D%/test-help-is-short-on-a-terminal.sh \
-	%D%/test-hub-cache-serves-clients.sh \
 	%D%/test-hub-branches-move-when-asked.sh \
+	%D%/test-hub-branches-with-slashes-are-found.sh \
+	%D%/test-hub-cache-serves-clients.sh \
 	%D%/test-hub-commits-are-listed-once.sh \
 	%D%/test-hub-faults-are-never-read.sh \
 	%D%/test-hub-files-are-pinned.sh \

@@ -138,6 +138,14 @@ int dataset_hub_check(const struct hub_options *options, struct err *err);
  * remembered for 1 s so that storms cost nothing. */
 int dataset_current(struct dataset *dataset, struct waiter *waiter,
 		    struct snapshot **ret, struct err *err);
+/*
+ * Whether a repository of the Hub has branches or tags whose names begin with
+ * prefix, which ends in a slash: as was known of it last. And to know anew: asks
+ * for them, unless that was done a moment ago. -EIO and why; parks.
+ */
+bool dataset_refs_below(struct dataset *dataset, const char *prefix);
+int dataset_refs_ask(struct dataset *dataset, struct waiter *waiter,
+		     struct err *err);
 /* Looks now whether the dataset, which is open, has another snapshot, though
  * nobody asked to follow it. *look is LOOK_NONE before the first call and kept
  * for the next ones. -EIO and why: the current one stays. */

@@ -3,10 +3,11 @@
  * Heads of repositories in the cache, made here and trusted as the rest of
  * it: one for a revision as it is called, which says what commit that was,
  * and one for each commit. They are told apart by endpoint, repository and
- * subtree.
+ * subtree. Beside them lies what branches and tags a repository has.
  */
 #include <config.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,27 @@ bool hub_head_load(const struct dataset *dataset, const char *revision,
 		r = head_parse(text.data, text.len, ret, NULL);
 	buf_release(&text);
 	return r >= 0 && strcmp(ret->dataset, dataset->remote_name) == 0;
+}
+
+/* No revision is called so. */
+#define REFS "/refs"
+
+int hub_refs_keep(const struct dataset *dataset, const struct buf *text)
+{
+	_cleanup_free_ char *key = hub_head_key(dataset, REFS);
+	struct cache *cache = dataset->node->cache;
+
+	if (!cache || !key)
+		return -ENOENT;
+	return cache_head_put(cache, key, text->data, text->len);
+}
+
+int hub_refs_load(const struct dataset *dataset, struct buf *ret)
+{
+	_cleanup_free_ char *key = hub_head_key(dataset, REFS);
+	struct cache *cache = dataset->node->cache;
+
+	return cache && key ? cache_head_get(cache, key, ret) : -ENOENT;
 }
 
 struct flight *hub_listing_flight(const struct dataset *dataset,

@@ -288,10 +288,7 @@ static void run_ask(struct task *task, struct worker *worker)
 		return;
 	}
 	if (delay_ms > 0) {
-		r = err_set(&err, EAGAIN,
-			    "the Hub's limit of requests is used up, again in "
-			    "%u s",
-			    (delay_ms + 999) / 1000);
+		r = hub_pause_error(delay_ms, EAGAIN, &err);
 		job_fail(job, r, &err);
 		return;
 	}

@@ -92,6 +92,7 @@ void hub_free(struct hub *hub)
 	for (size_t i = 0; i < hub->pinned_count; i++)
 		object_unref(hub->pinned[i]);
 	free(hub->pinned);
+	buf_release(&hub->refs);
 	hub_repo_release(&hub->repo);
 	free(hub->source);
 	free(hub->token);
@@ -171,6 +172,13 @@ uint32_t hub_paused_ms(struct node *node)
 	return until > now ? (uint32_t)(until - now) : 0;
 }
 
+int hub_pause_error(uint32_t ms, int errnum, struct err *err)
+{
+	return err_set(err, errnum,
+		       "the Hub's limit of requests is used up, again in %u s",
+		       (ms + 999) / 1000);
+}
+
 static enum fetch_class limited(struct dataset *dataset,
 				const struct fetch_request *request,
 				struct err *err, int *ret)
@@ -181,11 +189,8 @@ static enum fetch_class limited(struct dataset *dataset,
 		wait = request->retry_after_ms;
 	if (wait > 0)
 		hub_pause(dataset->node, wait);
-	*ret = err_set(err, EIO,
-		       wait ? "the Hub's limit of requests is used up, again "
-			      "in %u s" :
-			      "HTTP 429, too many requests",
-		       (wait + 999) / 1000);
+	*ret = wait ? hub_pause_error(wait, EIO, err) :
+		      err_set(err, EIO, "HTTP 429, too many requests");
 	return FETCH_BUSY;
 }
 

@@ -23,6 +23,10 @@ struct hub {
 	/* Catalogs that no cache took. */
 	struct object **pinned;
 	size_t pinned_count;
+	/* Its branches and tags, as hub_refs_parse gives them. */
+	struct buf refs;
+	bool has_looked_for_refs; /* in the cache */
+	uint64_t refs_until_ms;	  /* not asked for before that */
 };
 
 int hub_new(const struct hub_options *options, struct hub **ret,
@@ -33,6 +37,9 @@ void hub_head_keep(const struct dataset *dataset, const char *revision,
 		   const struct head *head);
 bool hub_head_load(const struct dataset *dataset, const char *revision,
 		   struct head *ret);
+/* Its branches and tags in the cache: text. An error: none. */
+int hub_refs_keep(const struct dataset *dataset, const struct buf *text);
+int hub_refs_load(const struct dataset *dataset, struct buf *ret);
 /* Who lists this commit: as flight_get. Its head is in the cache then. */
 struct flight *hub_listing_flight(const struct dataset *dataset,
 				  const char *commit, bool *ret_is_new);
@@ -53,6 +60,8 @@ char *hub_authorization(struct hub *hub);
 void hub_pause(struct node *node, uint32_t ms);
 /* Milliseconds left of the pause; 0: ask. */
 uint32_t hub_paused_ms(struct node *node);
+/* -errnum, for who does not wait so long. */
+int hub_pause_error(uint32_t ms, int errnum, struct err *err);
 
 /* Why the Hub did not answer well. Frees nothing. */
 enum fetch_class hub_failure(struct dataset *dataset,

@@ -255,10 +255,7 @@ int location_get(struct dataset *dataset, struct blob *blob,
 	paused_ms = hub_paused_ms(node);
 	if (paused_ms > 0) {
 		*ret_class = FETCH_BUSY;
-		return err_set(err, EIO,
-			       "the Hub's limit of requests is used up, again "
-			       "in %u s",
-			       (paused_ms + 999) / 1000);
+		return hub_pause_error(paused_ms, EIO, err);
 	}
 	key.salt += generation * UINT64_C(0x9E3779B97F4A7C15);
 	flight = flight_get(node->flights, &key, &is_new);

@@ -24,6 +24,7 @@ enum object_kind {
 	OBJECT_LOCATION, /* where such a blob is */
 	OBJECT_HEAD,	 /* flights only */
 	OBJECT_LISTING,	 /* flights only: of a commit of the Hub */
+	OBJECT_REFS,	 /* flights only: of a repository of the Hub */
 	OBJECT_CHUNK,	 /* flights only */
 };
 

@@ -116,7 +116,8 @@ int waiter_outcome(struct waiter *waiter, struct flight *flight,
 
 	switch (flight_state(flight)) {
 	case FLIGHT_DONE:
-		*ret = object_ref(flight->object);
+		if (flight->object)
+			*ret = object_ref(flight->object);
 		break;
 	case FLIGHT_FAILED:
 		r = flight->result;

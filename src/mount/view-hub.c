@@ -180,7 +180,8 @@ static int make_folder(struct hub_folder *folder, struct tree *tree,
 
 /* The folder of that name; made, but shown by its maker later. */
 static struct hub_folder *get_folder(struct op *op, struct tree_dir *hub,
-				     enum view_kind kind, const char *id)
+				     enum view_kind kind, const char *id,
+				     const struct slot *plain)
 {
 	struct view *view = hub->view;
 	struct hub_folder *folder;
@@ -195,6 +196,7 @@ static struct hub_folder *get_folder(struct op *op, struct tree_dir *hub,
 			folder->absent = NULL;
 		return NULL;
 	}
+	folder->dataset = plain->dir->dataset;
 	return folder;
 }
 
@@ -222,7 +224,7 @@ static int open_folder(struct op *op, struct tree_dir *hub,
 			   err);
 	if (r)
 		return r;
-	folder = get_folder(op, hub, wanted.kind, id);
+	folder = get_folder(op, hub, wanted.kind, id, slot);
 	if (!folder)
 		return err_set(err, ENFILE,
 			       "too many repositories are open: remount");

@@ -28,6 +28,7 @@ struct hub_folder {
 	struct view *view;
 	enum view_kind kind;
 	char *id;
+	struct dataset *dataset; /* its main branch's */
 	struct tree_dir *dir, *refs, *snapshots, *absent;
 	struct tree_dir *nothing; /* the empty file of .no_exist */
 	/* only added to, at its head, with the view's lock */

@@ -69,7 +69,9 @@ static bool is_prefix(const struct hub_folder *folder, const char *prefix)
 	for (size_t i = 0; i < NESTED_COUNT; i++)
 		if (strcmp(nested[i], prefix) == 0)
 			return true;
-	return view_knows_below(folder->view, folder->kind, folder->id, prefix);
+	return view_knows_below(folder->view, folder->kind, folder->id,
+				prefix) ||
+	       dataset_refs_below(folder->dataset, prefix);
 }
 
 struct tree_dir *hub_ref_set(struct op *op, struct tree_dir *dir,
@@ -104,27 +106,53 @@ static int lookup_file(struct op *op, struct tree_dir *dir,
 	return 0;
 }
 
-static int lookup_ref(struct op *op, struct tree_dir *dir,
-		      struct fuse_entry_param *ret, struct err *err)
+static int enter_below(struct op *op, struct tree_dir *dir,
+		       struct fuse_entry_param *ret)
 {
 	const struct tree_leaf leaf = {.ops = &hub_refs_ops, .view = dir->view};
-	_cleanup_free_ char *prefix = prefix_of(op, dir), *below = NULL;
-	struct tree_dir *child;
+	struct tree_dir *child = hub_child(op, dir, op->name, &leaf);
 
-	if (!prefix || asprintf(&below, "%s%s/", prefix, op->name) < 0) {
-		below = NULL;
-		return -ENOMEM;
-	}
-	if (!is_prefix(dir->view, below)) {
-		/* refs/X is no revision */
-		if (strcmp(prefix, "refs/") == 0)
-			return -ENOENT;
-		below[strlen(below) - 1] = '\0';
-		return lookup_file(op, dir, below, ret, err);
-	}
-	child = hub_child(op, dir, op->name, &leaf);
 	if (!child)
 		return -ENFILE;
 	entry_of_dir(op->fs, child, ret);
 	return 0;
+}
+
+/* A revision; what is none may be the first part of others' names. */
+static int lookup_revision(struct op *op, struct tree_dir *dir,
+			   const char *revision, const char *below,
+			   struct fuse_entry_param *ret, struct err *err)
+{
+	const struct hub_folder *folder = dir->view;
+	int r = lookup_file(op, dir, revision, ret, err);
+
+	/* without words: nobody's name */
+	if (r != -ENOENT || !err->text[0])
+		return r;
+	r = dataset_refs_ask(folder->dataset, &op->waiter, err);
+	if (r)
+		return r;
+	return dataset_refs_below(folder->dataset, below) ?
+		       enter_below(op, dir, ret) :
+		       -ENOENT;
+}
+
+static int lookup_ref(struct op *op, struct tree_dir *dir,
+		      struct fuse_entry_param *ret, struct err *err)
+{
+	_cleanup_free_ char *prefix = prefix_of(op, dir);
+	_cleanup_free_ char *revision = NULL, *below = NULL;
+
+	if (prefix && asprintf(&revision, "%s%s", prefix, op->name) < 0)
+		revision = NULL;
+	if (revision && asprintf(&below, "%s/", revision) < 0)
+		below = NULL;
+	if (!below)
+		return -ENOMEM;
+	if (is_prefix(dir->view, below))
+		return enter_below(op, dir, ret);
+	/* refs/X is no revision */
+	if (strcmp(prefix, "refs/") == 0)
+		return -ENOENT;
+	return lookup_revision(op, dir, revision, below, ret, err);
 }

@@ -11,7 +11,6 @@
 #include <config.h>
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +21,12 @@
 #include "base/vec.h"
 #include "format/catalog-layout.h"
 #include "format/catalog-writer.h"
+#include "source/hub-json.h"
 #include "source/hub.h"
 
 /* Ten times the largest public repositories. */
 #define FILES_MAX (4u << 20)
 #define UNKNOWN "the Hub does not say what this is (a submodule?)"
-
-DEFINE_CLEANUP(json_t *, json_decref);
-#define _cleanup_json_ _cleanup_(json_decref_p)
 
 /* A file and where its bytes are: the catalog writer's handle. */
 struct blob_handle {
@@ -70,92 +67,6 @@ void hub_tree_free(struct hub_tree *tree)
 	catalog_writer_free(tree->writer);
 	free(tree->url);
 	free(tree);
-}
-
-/* ---- JSON */
-
-static json_t *load(const void *body, size_t len, struct err *err)
-{
-	json_error_t fault;
-	json_t *json = json_loadb(body, len, 0, &fault);
-
-	if (!json)
-		err_set(err, EBADMSG, "the Hub's answer is no JSON");
-	return json;
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	return json_string_value(json_object_get(object, key));
-}
-
-static bool is_commit(const char *text)
-{
-	return text && strlen(text) == 40 &&
-	       strspn(text, "0123456789abcdef") == 40;
-}
-
-/* RFC 3339 with a fraction, which is dropped. */
-static int64_t parse_stamp(const char *text)
-{
-	char whole[24];
-	int64_t seconds;
-
-	if (!text || strlen(text) < 20)
-		return 0;
-	snprintf(whole, sizeof(whole), "%.19sZ", text);
-	return parse_time(whole, &seconds) == 0 ? seconds : 0;
-}
-
-/* "gated" is false or a word that says how. */
-static bool is_restricted(const json_t *info)
-{
-	const json_t *gated = json_object_get(info, "gated");
-
-	return (gated && !json_is_false(gated) && !json_is_null(gated)) ||
-	       json_is_true(json_object_get(info, "private"));
-}
-
-int hub_info_parse(const void *body, size_t len, struct hub_info *ret,
-		   struct err *err)
-{
-	_cleanup_json_ json_t *json = load(body, len, err);
-	struct hub_repo canonical = {0};
-	_cleanup_free_ char *source = NULL;
-	const char *id;
-
-	if (!json)
-		return -EBADMSG;
-	id = text_of(json, "id");
-	if (!id || !is_commit(text_of(json, "sha")))
-		return err_set(err, EBADMSG,
-			       "the Hub's answer describes no repository");
-	/* It becomes part of URLs and names: the same rules as for ours. */
-	if (asprintf(&source, "hf://%s", id) < 0) {
-		source = NULL;
-		return err_set(err, ENOMEM, "out of memory");
-	}
-	if (hub_parse(source, &canonical, NULL) < 0 ||
-	    strcmp(canonical.id, id) != 0) {
-		hub_repo_release(&canonical);
-		return err_set(err, EBADMSG,
-			       "the Hub names a repository '%.60s'", id);
-	}
-	*ret = (struct hub_info){
-		.id = steal_ptr(canonical.id),
-		.modified = parse_stamp(text_of(json, "lastModified")),
-		.is_disabled = json_is_true(json_object_get(json, "disabled")),
-		.is_restricted = is_restricted(json),
-	};
-	memcpy(ret->commit, text_of(json, "sha"), sizeof(ret->commit));
-	hub_repo_release(&canonical);
-	return 0;
-}
-
-void hub_info_release(struct hub_info *info)
-{
-	free(info->id);
-	*info = (struct hub_info){0};
 }
 
 /* ---- entries */
@@ -228,11 +139,11 @@ static int take_content(const json_t *item, struct blob_handle *file,
 
 	if (json_is_object(lfs))
 		is_good = size_of(lfs, &file->size) &&
-			  digest_of(text_of(lfs, "oid"), DIGEST_SHA256,
+			  digest_of(hub_json_text(lfs, "oid"), DIGEST_SHA256,
 				    &file->content);
 	else
 		is_good = size_of(item, &file->size) &&
-			  digest_of(text_of(item, "oid"), DIGEST_GIT_SHA1,
+			  digest_of(hub_json_text(item, "oid"), DIGEST_GIT_SHA1,
 				    &file->content);
 	if (is_good)
 		return 0;
@@ -243,7 +154,7 @@ static int take_content(const json_t *item, struct blob_handle *file,
 
 static int take_item(struct hub_tree *tree, const json_t *item, struct err *err)
 {
-	const char *type = text_of(item, "type"), *path = text_of(item, "path");
+	const char *type = hub_json_text(item, "type"), *path = hub_json_text(item, "path");
 	struct blob_handle file = {0}, *kept;
 	ssize_t skip;
 	int r = 0;
@@ -276,7 +187,7 @@ static int take_item(struct hub_tree *tree, const json_t *item, struct err *err)
 int hub_tree_add(struct hub_tree *tree, const void *body, size_t len,
 		 struct err *err)
 {
-	_cleanup_json_ json_t *json = load(body, len, err);
+	_cleanup_json_ json_t *json = hub_json_load(body, len, err);
 	json_t *item;
 	size_t i;
 

@@ -109,7 +109,7 @@ static bool unescape(char *text)
 	return true;
 }
 
-static bool is_revision(const char *text)
+bool hub_revision_valid(const char *text)
 {
 	size_t len = strlen(text);
 
@@ -193,7 +193,7 @@ static int parse(const char *text, struct hub_repo *repo, struct err *err)
 	len = strlen(repo->subdir);
 	if (len > 0 && repo->subdir[len - 1] == '/')
 		repo->subdir[len - 1] = '\0';
-	if (!unescape(repo->revision) || !is_revision(repo->revision))
+	if (!unescape(repo->revision) || !hub_revision_valid(repo->revision))
 		return err_set(err, EINVAL,
 			       "'%s' has no valid revision after '@' (a "
 			       "branch, a tag, refs/pr/N or a commit)",
@@ -260,6 +260,16 @@ char *hub_info_target(const struct hub_repo *repo)
 	if (!revision ||
 	    asprintf(&target, "api/%s/%s/revision/%s", kinds[repo->kind].plural,
 		     repo->id, revision) < 0)
+		return NULL;
+	return target;
+}
+
+char *hub_refs_target(const struct hub_repo *repo)
+{
+	char *target;
+
+	if (asprintf(&target, "api/%s/%s/refs", kinds[repo->kind].plural,
+		     repo->id) < 0)
 		return NULL;
 	return target;
 }

@@ -33,6 +33,7 @@ bool hub_is_whole(const char *text);  /* hf:// itself */
 #define HUB_COMMIT_XATTR "user.hub.commit"
 #define HUB_ACCESS_XATTR "user.hub.access"
 #define HUB_RESTRICTED "restricted"
+bool hub_revision_valid(const char *text);
 /* hf/models/ORG/NAME: a valid dataset name. malloc */
 char *hub_name(const struct hub_repo *repo);
 
@@ -51,6 +52,7 @@ int hub_rules_check(const struct hub_rules *rules, enum hub_kind kind,
 /* What to ask for below the endpoint, escaped. malloc, NULL on ENOMEM. */
 char *hub_info_target(const struct hub_repo *repo);
 char *hub_tree_target(const struct hub_repo *repo, const char *commit);
+char *hub_refs_target(const struct hub_repo *repo);
 /* As it stands in catalogs: below the endpoint, not escaped. */
 char *hub_file_path(const struct hub_repo *repo, const char *commit,
 		    const char *path);
@@ -71,6 +73,15 @@ struct hub_info {
 int hub_info_parse(const void *body, size_t len, struct hub_info *ret,
 		   struct err *err);
 void hub_info_release(struct hub_info *info);
+
+/*
+ * The branches and tags with a slash in their names, as text to keep (appended
+ * to ret). -EBADMSG, -EFBIG. Whether such a text, or what came of it, has names
+ * that begin with prefix.
+ */
+int hub_refs_parse(const void *body, size_t len, struct buf *ret,
+		   struct err *err);
+bool hub_refs_below(const void *text, size_t len, const char *prefix);
 
 /* The rest of the listing: below the endpoint, wherever the Link points;
  * NULL when there is none. -EBADMSG for one that is no part of this listing. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any text as hf:// source, as header lines of the Hub, as what it says of a
- * repository, as its listing and as a signed location.
+ * repository, as its listing, as its refs and as a signed location.
  */
 #include <config.h>
 
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +69,32 @@ static void try_headers(const struct hub_repo *repo, const char *text)
 	(void)hub_location_expires(text, 1796000000);
 }
 
+/* What is kept has every name in it; any text may lie there instead. */
+static void try_refs(const uint8_t *data, size_t len, const char *text)
+{
+	struct err err = {0};
+	struct buf refs;
+	int r;
+
+	buf_init(&refs, 1 << 20);
+	r = hub_refs_parse(data, len, &refs, &err);
+	assert(r == 0 || r == -EFBIG || err.text[0]);
+	for (size_t at = 0; r == 0 && at < refs.len;) {
+		char *line =
+			(char *)memchr(refs.data + at, '\n', refs.len - at);
+		char name[300];
+
+		assert(line);
+		snprintf(name, sizeof(name), "%.*s",
+			 (int)(line - (char *)refs.data - (ptrdiff_t)at),
+			 refs.data + at);
+		assert(at == 0 || hub_refs_below(refs.data, refs.len, name));
+		at = (size_t)(line + 1 - (char *)refs.data);
+	}
+	(void)hub_refs_below(data, len, text);
+	buf_release(&refs);
+}
+
 /* A rule, and behind a line's end who asks: what is denied is denied
  * whatever is allowed, and an id that nobody can have is no matter. */
 static void try_rules(const char *text)
@@ -74,9 +102,10 @@ static void try_rules(const char *text)
 	const char *end = strchr(text, '\n'), *id = end ? end + 1 : "a/b";
 	char *pattern = strndup(text, end ? (size_t)(end - text) : 256);
 	const char *const patterns[] = {pattern, "**"};
-	const struct hub_rules denied = {
-		.allow = patterns, .allow_count = 2, .deny = patterns,
-		.deny_count = 1};
+	const struct hub_rules denied = {.allow = patterns,
+					 .allow_count = 2,
+					 .deny = patterns,
+					 .deny_count = 1};
 	const struct hub_rules allowed = {.allow = patterns, .allow_count = 1};
 	struct err err = {0};
 
@@ -113,6 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (hub_info_parse(data, len, &info, &err) == 0)
 		hub_info_release(&info);
 	try_listing(&repo, data, len);
+	try_refs(data, len, text);
 	hub_repo_release(&repo);
 	free(text);
 	return 0;

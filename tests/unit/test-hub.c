@@ -328,6 +328,50 @@ static void test_info(void **state)
 			-EBADMSG);
 }
 
+/* ---- refs */
+
+static void test_refs(void **state)
+{
+	static const char good[] =
+		"{\"branches\":[{\"name\":\"main\",\"ref\":\"refs/heads/main\"},"
+		"{\"name\":\"a/b\",\"ref\":\"refs/heads/a/b\"},{\"name\":\"n\"},"
+		"{\"ref\":\"refs/heads/bad\\nline/x\"},{\"ref\":7},8,"
+		"{\"ref\":\"refs/heads/up/../x\"}],"
+		"\"converts\":[{\"ref\":\"refs/convert/parquet\"}],"
+		"\"tags\":[{\"ref\":\"refs/tags/v/1/2\"},"
+		"{\"ref\":\"refs/tags/v1.0\"}]}";
+	static const char *const bad[] = {"<html>", "[]", "{\"tags\":[]}",
+					  "{\"branches\":7}"};
+	static const char other[] = "larder-refs 2\na/b\n";
+	struct buf text;
+
+	(void)state;
+	buf_init(&text, 4096);
+	assert_int_equal(hub_refs_parse(good, strlen(good), &text, NULL), 0);
+	assert_int_equal(text.len, strlen("larder-refs 1\na/b\nv/1/2\n"));
+	assert_memory_equal(text.data, "larder-refs 1\na/b\nv/1/2\n",
+			    text.len);
+	assert_true(hub_refs_below(text.data, text.len, "a/"));
+	assert_true(hub_refs_below(text.data, text.len, "v/1/"));
+	assert_false(hub_refs_below(text.data, text.len, "1/"));
+	assert_false(hub_refs_below(text.data, text.len, "main/"));
+	assert_false(hub_refs_below(text.data, text.len, "b\nv/"));
+	assert_false(hub_refs_below(text.data, text.len, "a/b\nv/"));
+	assert_false(hub_refs_below(text.data, 3, "a/"));
+	assert_false(hub_refs_below(NULL, 0, "a/"));
+	assert_false(hub_refs_below(other, strlen(other), "a/"));
+	buf_clear(&text);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(
+			hub_refs_parse(bad[i], strlen(bad[i]), &text, NULL),
+			-EBADMSG);
+	buf_release(&text);
+	buf_init(&text, 20);
+	assert_int_equal(hub_refs_parse(good, strlen(good), &text, NULL),
+			 -EFBIG);
+	buf_release(&text);
+}
+
 /* ---- rules */
 
 static void test_rules(void **state)
@@ -394,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_listing),
 		cmocka_unit_test(test_refused_listings),
 		cmocka_unit_test(test_info),
+		cmocka_unit_test(test_refs),
 		cmocka_unit_test(test_rules),
 	};
 
