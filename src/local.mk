@@ -24,6 +24,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/pool.h \
 	%D%/base/question.c \
 	%D%/base/question.h \
+	%D%/base/text-encoding.c \
+	%D%/base/text-numbers.c \
 	%D%/base/text.c \
 	%D%/base/text.h \
 	%D%/base/thread.c \
