@@ -265,6 +265,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/format/digest.c \
 	%D%/format/digest.h \
 	%D%/format/gear.h \
+	%D%/format/handle-uses.c \
+	%D%/format/handle-uses.h \
 	%D%/format/head.c \
 	%D%/format/head.h \
 	%D%/format/interner.c \

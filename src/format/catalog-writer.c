@@ -18,19 +18,11 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "format/catalog-build.h"
+#include "format/handle-uses.h"
 
 /* What one unit of weight pays for in strings and references to parts, so
  * that a part stays within LIMIT_CATALOG_BYTES whatever is in it. */
 #define WEIGHT_BYTES 1024
-
-/* Count of uses of each handle: open addressing, linear probing. */
-struct uses {
-	struct use {
-		struct blob_handle *handle;
-		uint64_t count;
-	} * slots;
-	size_t slot_count, used;
-};
 
 struct open_directory {
 	struct catalog_node *node;
@@ -50,92 +42,14 @@ struct catalog_writer {
 	struct catalog_build build;
 	VEC(struct open_directory) open;
 	struct catalog_node *root; /* once it was left */
-	struct uses uses;
+	struct handle_uses uses;
 	int failure;
 };
 
-/* Uses. */
-
-static size_t use_home(const struct uses *uses,
-		       const struct blob_handle *handle)
-{
-	uint64_t hash = (uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (size_t)(hash >> 32) & (uses->slot_count - 1);
-}
-
-static struct use *find_use(struct uses *uses, const struct blob_handle *handle)
-{
-	size_t at = use_home(uses, handle);
-
-	while (uses->slots[at].count > 0 && uses->slots[at].handle != handle)
-		at = (at + 1) & (uses->slot_count - 1);
-	return &uses->slots[at];
-}
-
-static int grow_uses(struct uses *uses)
-{
-	struct uses grown = {
-		.slot_count = uses->slot_count ? uses->slot_count * 2 : 64,
-		.used = uses->used};
-
-	grown.slots = calloc(grown.slot_count, sizeof(*grown.slots));
-	if (!grown.slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < uses->slot_count; i++) {
-		if (uses->slots[i].count > 0)
-			*find_use(&grown, uses->slots[i].handle) =
-				uses->slots[i];
-	}
-	free(uses->slots);
-	*uses = grown;
-	return 0;
-}
-
-static int add_use(struct uses *uses, struct blob_handle *handle)
-{
-	struct use *use;
-	int r;
-
-	if (uses->used * 2 >= uses->slot_count) {
-		r = grow_uses(uses);
-		if (r < 0)
-			return r;
-	}
-	use = find_use(uses, handle);
-	if (use->count++ == 0)
-		uses->used++;
-	use->handle = handle;
-	return 0;
-}
-
-/* Empty a slot and move up what was pushed past it. */
-static void remove_use(struct uses *uses, struct use *use)
-{
-	size_t mask = uses->slot_count - 1;
-	size_t hole = (size_t)(use - uses->slots);
-
-	uses->used--;
-	for (size_t at = (hole + 1) & mask; uses->slots[at].count > 0;
-	     at = (at + 1) & mask) {
-		size_t home = use_home(uses, uses->slots[at].handle);
-
-		if (((at - home) & mask) < ((at - hole) & mask))
-			continue;
-		uses->slots[hole] = uses->slots[at];
-		hole = at;
-	}
-	uses->slots[hole] = (struct use){0};
-}
-
 static void drop_use(struct catalog_writer *writer, struct blob_handle *handle)
 {
-	struct use *use = find_use(&writer->uses, handle);
-
-	if (--use->count > 0)
-		return;
-	remove_use(&writer->uses, use);
-	writer->ops->blob_unused(writer->arg, handle);
+	if (handle_uses_drop(&writer->uses, handle))
+		writer->ops->blob_unused(writer->arg, handle);
 }
 
 /* Nodes. */
@@ -439,7 +353,7 @@ void catalog_writer_free(struct catalog_writer *writer)
 	free_nodes(writer, writer->root);
 	catalog_build_release(&writer->build);
 	vec_release(&writer->open);
-	free(writer->uses.slots);
+	handle_uses_release(&writer->uses);
 	free(writer);
 }
 
@@ -482,7 +396,7 @@ int catalog_writer_file(struct catalog_writer *writer,
 	if (!node)
 		return fail(writer, -ENOMEM);
 	if (blob) {
-		r = add_use(&writer->uses, blob);
+		r = handle_uses_add(&writer->uses, blob);
 		if (r < 0) {
 			free(node);
 			return fail(writer, r);
