@@ -182,6 +182,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/objects.c \
 	%D%/dataset/origin-words.c \
 	%D%/dataset/objects.h \
+	%D%/dataset/parts.c \
 	%D%/dataset/places.c \
 	%D%/dataset/probe.c \
 	%D%/dataset/raise.c \

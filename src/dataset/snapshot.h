@@ -4,7 +4,8 @@
 
 #include "dataset/objects.h"
 
-/* One catalog of a snapshot and an entry in it. Release after use. */
+/* One catalog of a snapshot and an entry in it. Release after use. All that
+ * find one park. */
 struct part {
 	struct catalog_object *object; /* counted */
 	const struct catalog *catalog;
@@ -13,6 +14,13 @@ struct part {
 	uint32_t local; /* the entry */
 };
 
+/* Children in children; a million entries have one level. */
+#define PART_DEPTH_MAX 64u
+int part_root(struct snapshot *snapshot, struct waiter *waiter,
+	      struct part *ret, struct err *err);
+/* part becomes its child `index`. On failure it stays as it was. */
+int part_enter_child(struct snapshot *snapshot, struct part *part,
+		     uint32_t index, struct waiter *waiter, struct err *err);
 int part_find(struct snapshot *snapshot, uint64_t number, struct waiter *waiter,
 	      struct part *ret, struct err *err);
 /* Also names every catalog on the way. */
