@@ -153,6 +153,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/chunk-request.c \
 	%D%/dataset/chunk-verify.c \
 	%D%/dataset/chunk.h \
+	%D%/dataset/current.c \
 	%D%/dataset/dataset.c \
 	%D%/dataset/dataset.h \
 	%D%/dataset/demand.c \

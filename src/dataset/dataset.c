@@ -246,20 +246,6 @@ bool dataset_head_refused(const struct dataset *dataset,
 	return dataset->refuse_expired && is_expired(head);
 }
 
-int dataset_current_now(struct dataset *dataset, struct snapshot **ret,
-			struct err *err)
-{
-	scoped_lock(&dataset->lock);
-	if (!dataset->current)
-		return -EAGAIN;
-	if (dataset_head_refused(dataset, &dataset->head))
-		return err_set(err, EACCES,
-			       "the head of dataset '%s' has expired",
-			       dataset->name);
-	*ret = snapshot_ref(dataset->current);
-	return 0;
-}
-
 void dataset_on_change(struct dataset *dataset,
 		       void (*changed)(void *arg, struct dataset *dataset),
 		       void *arg)

@@ -94,43 +94,6 @@ static void job_end(struct head_job *job, int r, const struct err *err,
 	node_job_end(node);
 }
 
-void dataset_set_state(struct dataset *dataset, enum dataset_state state,
-		       const char *reason)
-{
-	scoped_lock(&dataset->lock);
-	dataset->state = state;
-	dataset->is_for_good = false;
-	snprintf(dataset->reason, sizeof(dataset->reason), "%s", reason);
-}
-
-void dataset_set_stale(struct dataset *dataset, bool is_for_good,
-		       const char *reason)
-{
-	dataset_set_state(dataset, DATASET_STALE, reason);
-	scoped_lock(&dataset->lock);
-	dataset->is_for_good = is_for_good;
-}
-
-/* Install a snapshot and its head; true if readers had another one. */
-static bool install(struct dataset *dataset, struct snapshot *snapshot,
-		    const struct head *head)
-{
-	struct snapshot *old = NULL;
-	bool is_change;
-
-	pthread_mutex_lock(&dataset->lock);
-	is_change = dataset->current &&
-		    !digest_equal(&dataset->current->digest, &snapshot->digest);
-	if (!dataset->current || is_change) {
-		old = dataset->current;
-		dataset->current = snapshot_ref(snapshot);
-	}
-	dataset->head = *head;
-	pthread_mutex_unlock(&dataset->lock);
-	snapshot_unref(old);
-	return is_change;
-}
-
 static void keep_etag(struct head_job *job)
 {
 	struct mirror *mirror = &job->dataset->mirrors[job->mirror];
@@ -138,24 +101,6 @@ static void keep_etag(struct head_job *job)
 	scoped_lock(&job->dataset->lock);
 	snprintf(mirror->head_etag, sizeof(mirror->head_etag), "%s", job->etag);
 	mirror->head_serial = job->offered.serial;
-}
-
-void dataset_adopt(struct dataset *dataset, struct snapshot *snapshot,
-		   const struct head *head)
-{
-	void (*changed)(void *arg, struct dataset *dataset);
-	void *arg;
-
-	if (!install(dataset, snapshot, head))
-		return;
-	log_info("new snapshot dataset=%s serial=%llu", dataset->name,
-		 (unsigned long long)head->serial);
-	pthread_mutex_lock(&dataset->lock);
-	changed = dataset->changed;
-	arg = dataset->changed_arg;
-	pthread_mutex_unlock(&dataset->lock);
-	if (changed)
-		changed(arg, dataset);
 }
 
 static void job_succeed(struct head_job *job)
@@ -191,7 +136,7 @@ static void job_fall_back(struct head_job *job, int r, struct err *err)
 			job_end(job, -ENOMEM, NULL, true);
 			return;
 		}
-		install(dataset, snapshot, &job->cached);
+		dataset_adopt(dataset, snapshot, &job->cached);
 		snapshot_unref(snapshot);
 		log_warning(
 			"'%s' is served as it was at %s: %s%s", dataset->name,
@@ -515,33 +460,4 @@ struct flight *dataset_head_flight(struct dataset *dataset, enum head_look look,
 	if (flight && *ret_is_new)
 		job_start(dataset, flight, look != HEAD_LOOK);
 	return flight;
-}
-
-int dataset_current(struct dataset *dataset, struct waiter *waiter,
-		    struct snapshot **ret, struct err *err)
-{
-	struct flight *flight;
-	bool is_new;
-	int r = waiter_begin(waiter, err);
-
-	if (r < 0) {
-		err_prefix(err, r, "cannot open dataset '%s'", dataset->name);
-		return waiter_end(dataset->node, waiter, r, err);
-	}
-	r = dataset_current_now(dataset, ret, err);
-	if (r != -EAGAIN)
-		return waiter_end(dataset->node, waiter, r, err);
-	flight = dataset_head_flight(dataset, HEAD_LOOK, &is_new);
-	if (!flight)
-		return waiter_end(dataset->node, waiter, -ENOMEM, err);
-	if (flight_state(flight) == FLIGHT_FAILED) {
-		r = flight->result;
-		if (err)
-			*err = flight->err;
-		flight_unref(flight);
-	} else {
-		r = waiter_hold(waiter, flight);
-		r = r < 0 ? r : DATASET_PARKED;
-	}
-	return waiter_end(dataset->node, waiter, r, err);
 }

@@ -16,9 +16,6 @@ uint32_t refresh_delay_ms(uint32_t refresh_ms, bool is_stale, uint64_t random);
 /* Expired, and the dataset refuses that. */
 bool dataset_head_refused(const struct dataset *dataset,
 			  const struct head *head);
-/* The current snapshot, counted; -EAGAIN: not opened yet. */
-int dataset_current_now(struct dataset *dataset, struct snapshot **ret,
-			struct err *err);
 
 /*
  * head-cache.c: the newest head that was accepted and kept before; keep one.
@@ -30,7 +27,12 @@ void head_cache_keep(const struct dataset *dataset, const struct head *head,
 bool head_is_trusted(const struct dataset *dataset, const void *text,
 		     const struct head *head, struct err *err, int *ret);
 
-/* For those who open a dataset in another way (hub-open.c). */
+/*
+ * current.c: the current snapshot, counted; -EAGAIN: not opened yet. And for
+ * those who open a dataset: what they found.
+ */
+int dataset_current_now(struct dataset *dataset, struct snapshot **ret,
+			struct err *err);
 void dataset_set_state(struct dataset *dataset, enum dataset_state state,
 		       const char *reason);
 /* Its last good head is served; is_for_good: asking again does not help. */
