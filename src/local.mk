@@ -286,6 +286,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/format/recipe.c \
 	%D%/format/recipe.h \
 	%D%/format/signature.c \
+	%D%/mount/attr.c \
 	%D%/mount/bounded.c \
 	%D%/mount/daemon.c \
 	%D%/mount/early.c \
