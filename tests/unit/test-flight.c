@@ -439,6 +439,26 @@ static void buffers_come_back(void **state)
 	pool_free(pool);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+/* What is read after it was given back, or behind its end, is reported. */
+static void the_sanitizer_knows_what_is_in_use(void **state)
+{
+	struct pool *pool = pool_new(4u << 20);
+	uint8_t *data = pool_get(pool, 1000000);
+
+	(void)state;
+	assert_null(__asan_region_is_poisoned(data, 1000000));
+	assert_true(__asan_address_is_poisoned(data + 1000000));
+	pool_put(pool, data, 1000000);
+	assert_true(__asan_address_is_poisoned(data + 500));
+	assert_ptr_equal(pool_get(pool, 1000001), data);
+	assert_null(__asan_region_is_poisoned(data, 1000001));
+	pool_put(pool, data, 1000001);
+	pool_free(pool);
+}
+#endif
+
 /* Whether the pages of an address are mapped. */
 static bool is_mapped(const uint8_t *page)
 {
@@ -485,6 +505,9 @@ int main(void)
 		cmocka_unit_test(bytes_go_before_the_record),
 		cmocka_unit_test(the_table_keeps_to_its_limit),
 		cmocka_unit_test(buffers_come_back),
+#if defined(__SANITIZE_ADDRESS__)
+		cmocka_unit_test(the_sanitizer_knows_what_is_in_use),
+#endif
 		cmocka_unit_test(no_more_is_kept_than_was_agreed),
 	};
 
