@@ -4,7 +4,7 @@
 # larder gc: what no kept head reaches goes; current and tagged snapshots, past
 # ones within --keep and young files stay; a damaged mirror is left alone.
 . "${top_srcdir:-.}/tests/lib.sh"
-requires python3
+requires python3 script
 
 version() { # one more version, all of it new
 	rm -rf tree
@@ -66,6 +66,21 @@ files > before
 gc --keep 0 --grace 0 --dry-run
 dry=$(cat result.json)
 files | cmp - before || fail "a dry run changed something"
+
+# At a terminal it asks, and nothing but a yes is one.
+for answer in n ''; do
+	status=0
+	echo "$answer" | script -qec 'larder gc --keep 0 --grace 0 mirror' \
+		/dev/null > said || status=$?
+	[ $status = 1 ] || fail "a no ended with $status: $(cat said)"
+	grep -q 'would remove .*pack' said || fail "not said: $(cat said)"
+	grep -q 'remove? \[y/N\]' said || fail "not asked: $(cat said)"
+	files | cmp - before || fail "removed without a yes"
+done
+cp -a mirror asked
+echo y | script -qec 'larder gc --keep 0 --grace 0 asked' /dev/null > said ||
+	fail "$(cat said)"
+[ "$(find asked -type f | wc -l)" -lt "$(wc -l < before)" ] || fail "$(cat said)"
 gc --keep 0 --grace 0
 [ "${dry/true/false}" = "$(cat result.json)" ] || fail "the dry run said $dry"
 [ "$(result packs)" -ge 2 ] || fail "$(cat result.json)"

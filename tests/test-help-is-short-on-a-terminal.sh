@@ -15,8 +15,10 @@ larder ls --help > full
 grep -q -- '--token-file=' short || fail "$(cat short)"
 ! grep -q -- '--s3-endpoint=' short || fail "$(cat short)"
 grep -q 'larder ls --help | less' short || fail "$(cat short)"
+! grep -q 'larder ls --help | less' full || fail "more than all is promised"
 grep -q -- '--s3-endpoint=' full || fail "$(cat full)"
 [ "$(wc -l < short)" -le 32 ] || fail "$(wc -l < short) lines"
 # no grep -q on a pipe: pty.spawn waits for ever once nobody reads
 on_terminal larder mount --help > mount || fail "exit $?"
+! grep -q 'help | less' mount || fail "$(cat mount)"
 grep -q -- '--s3-endpoint=' mount || fail "$(cat mount)"

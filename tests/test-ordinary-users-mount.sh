@@ -39,6 +39,14 @@ expect_fail "ermission denied" cat mnt/file # root was not let in
 [ -e home/.cache/larder/larder-cache ] || fail "the cache is elsewhere: $(find home)"
 [ -z "$(ls cache)" ]
 [ "$(as_nobody larder cat -c larder.conf "$T/mirror#d:file")" = data ]
+mkdir -m 777 elsewhere xdg
+XDG_CACHE_HOME=$T/xdg as_nobody larder ls -c larder.conf "$T/mirror#d" > said 2>&1 ||
+	fail "$(cat said)"
+[ -e xdg/larder/larder-cache ] || fail "$(find xdg)"
+# one that is relative does not count
+(cd elsewhere && XDG_CACHE_HOME=in as_nobody larder ls -c "$T/larder.conf" \
+	"$T/mirror#d") > said 2>&1 || fail "$(cat said)"
+[ -z "$(ls elsewhere)" ] || fail "a cache at a relative path: $(find elsewhere)"
 
 # Why fusermount3 fails is said at once; only what is in use is tried again.
 larder=$(command -v larder) setpriv=$(command -v setpriv)

@@ -4,7 +4,7 @@
 # pin, unpin and evict by directory of a mount and by source: what is pinned or being
 # read stays and is named, the rest goes and comes back; only the cache's owner may.
 . "${top_srcdir:-.}/tests/lib.sh"
-requires fuse root python3 getfattr setpriv
+requires fuse root python3 getfattr script setpriv
 
 mkdir -p tree/keep tree/other
 for name in keep/a keep/b other/c other/d; do
@@ -39,6 +39,17 @@ grep -q "^would evict 5.7 MiB in 3 blobs" said || fail "$(cat said)"
 grep -q "left 5.7 MiB in 2 blobs: pinned" said || fail "$(cat said)"
 [ $status = 1 ] || fail "something was left, but exit $status"
 is_cached other/c
+
+# at a terminal it asks
+status=0
+echo n | script -qec 'larder evict mnt' /dev/null > said || status=$?
+[ $status = 1 ] && grep -q 'evict? \[y/N\]' said || fail "exit $status: $(cat said)"
+is_cached other/c || fail "evicted without a yes"
+
+# the name of a dataset is no path's, also where one begins with the other
+printf '[others]\nmirror = %s/mirror\n' "$T" > others.conf
+(cd mnt && larder evict --dry-run -c ../others.conf other) > said || fail "$(cat said)"
+grep -q "^would evict 5.7 MiB in 3 blobs" said || fail "$(cat said)"
 
 evict mnt
 [ $status = 1 ] || fail "exit $status: $(cat said)"

@@ -19,6 +19,10 @@ prefetch() {
 expect_fail "12.0 MiB do not fit into the cache, which is limited to 8.0 MiB \(option 'size'\)" \
 	prefetch -o size=8M mirror#set
 expect_fail "do not fit" prefetch -o size=8M --dry-run mirror#set
+for size in 8M:refused 80M:fits; do
+	prefetch --json --dry-run -o size=${size%:*} mirror#set > out 2> said || true
+	grep -q "\"result\": \"${size#*:}\"" out || fail "$size: $(cat out said)"
+done
 expect_fail "cannot pin" prefetch -o size=8M --pin mirror#set
 [ -z "$(find cache/blobs -type f)" ] || fail "it began all the same"
 
