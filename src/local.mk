@@ -17,6 +17,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/log.c \
 	%D%/base/log.h \
 	%D%/base/options-print.c \
+	%D%/base/option-value.c \
+	%D%/base/option-value.h \
 	%D%/base/options.c \
 	%D%/base/options.h \
 	%D%/base/pattern.c \

@@ -10,17 +10,14 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/option-value.h"
 #include "base/options.h"
 #include "base/text.h"
-
-/* More values of one list than anybody writes: a loop in a generator. */
-#define LIST_MAX 4096
 
 void options_init(struct options *options)
 {
@@ -30,14 +27,6 @@ void options_init(struct options *options)
 static void *target_of(const struct option_slot *slot)
 {
 	return (char *)slot->target + slot->def->offset;
-}
-
-static void release_list(struct option_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	free(list->items);
-	*list = (struct option_list){ 0 };
 }
 
 static void clear_sources(struct option_slot *slot)
@@ -59,187 +48,12 @@ void options_release(struct options *options)
 			*(char **)target_of(slot) = NULL;
 		}
 		if (slot->def->type == OPTION_LIST)
-			release_list(target_of(slot));
+			option_list_release(target_of(slot));
 		clear_sources(slot);
 		vec_release(&slot->sources);
 	}
 	vec_release(&options->slots);
 	vec_release(&options->operands);
-}
-
-static int list_append(struct option_list *list, const char *text)
-{
-	char **items;
-	char *copy;
-
-	if (list->count >= LIST_MAX)
-		return -E2BIG;
-	items = reallocarray(list->items, list->count + 2, sizeof(*items));
-	if (!items)
-		return -ENOMEM;
-	list->items = items;
-	copy = strdup(text);
-	if (!copy)
-		return -ENOMEM;
-	items[list->count++] = copy;
-	items[list->count] = NULL;
-	return 0;
-}
-
-static int parse_space(const struct option_def *def, const char *text,
-		       struct option_space *ret)
-{
-	struct option_space space = { 0 };
-	size_t len = strlen(text);
-	int r;
-
-	if (len > 0 && text[len - 1] == '%') {
-		_cleanup_free_ char *digits = strndup(text, len - 1);
-		uint64_t percent;
-
-		if (!digits)
-			return -ENOMEM;
-		r = parse_u64(digits, &percent);
-		if (r == 0 && percent > 100)
-			r = -ERANGE;
-		space.percent = r == 0 ? (unsigned int)percent : 0;
-	} else {
-		r = parse_size(text, &space.bytes);
-	}
-	if (r == 0 && space.percent == 0 && space.bytes < def->min)
-		r = -ERANGE;
-	if (r == 0)
-		*ret = space;
-	return r;
-}
-
-static int parse_number(const struct option_def *def, const char *text,
-			uint64_t *ret)
-{
-	uint64_t value;
-	int r;
-
-	if (def->type == OPTION_SIZE)
-		r = parse_size(text, &value);
-	else if (def->type == OPTION_DURATION)
-		r = parse_duration(text, &value);
-	else
-		r = parse_u64(text, &value);
-	if (r < 0)
-		return r;
-	if (value < def->min || (def->max && value > def->max))
-		return -ERANGE;
-	*ret = value;
-	return 0;
-}
-
-static int parse_choice(const struct option_def *def, const char *text,
-			int *ret)
-{
-	for (int i = 0; def->choices[i]; i++) {
-		if (strcmp(def->choices[i], text))
-			continue;
-		*ret = i;
-		return 0;
-	}
-	return -EINVAL;
-}
-
-static int set_string(char **target, const char *text)
-{
-	char *copy = strdup(text);
-
-	if (!copy)
-		return -ENOMEM;
-	free(*target);
-	*target = copy;
-	return 0;
-}
-
-/* Text to target; the old value stays on failure. */
-static int set_target(const struct option_slot *slot, const char *text)
-{
-	void *target = target_of(slot);
-
-	switch (slot->def->type) {
-	case OPTION_BOOL:
-		return parse_bool(text, target);
-	case OPTION_COUNT:
-	case OPTION_SIZE:
-	case OPTION_DURATION:
-		return parse_number(slot->def, text, target);
-	case OPTION_STRING:
-		return set_string(target, text);
-	case OPTION_CHOICE:
-		return parse_choice(slot->def, text, target);
-	case OPTION_LIST:
-		return list_append(target, text);
-	case OPTION_SPACE:
-		return parse_space(slot->def, text, target);
-	case OPTION_WORDS:
-	case OPTION_HEADING:
-		break;
-	}
-	return -EINVAL;
-}
-
-static const char *wanted(const struct option_def *def)
-{
-	switch (def->type) {
-	case OPTION_BOOL:
-		return "yes or no";
-	case OPTION_COUNT:
-		return "a number";
-	case OPTION_SIZE:
-		return "a size such as 10G";
-	case OPTION_DURATION:
-		return "a time such as 30s";
-	case OPTION_SPACE:
-		return "a size such as 10G or a share such as 5%";
-	default:
-		return "another value";
-	}
-}
-
-static int bad_choice(const struct option_def *def, const char *where,
-		      const char *text, struct err *err)
-{
-	char choices[128] = "";
-	size_t len = 0;
-
-	for (size_t i = 0; def->choices[i] && len < sizeof(choices); i++)
-		len += (size_t)snprintf(choices + len, sizeof(choices) - len,
-					"%s%s", i ? ", " : "", def->choices[i]);
-	return err_set(err, EINVAL, "%s: '%s' is none of: %s", where, text,
-		       choices);
-}
-
-static int bad_value(const struct option_def *def, const char *where,
-		     const char *text, int r, struct err *err)
-{
-	char least[FORMAT_MAX];
-
-	if (r == -ENOMEM)
-		return err_set(err, ENOMEM, "%s: out of memory", where);
-	if (r == -E2BIG)
-		return err_set(err, E2BIG, "%s: more than %d values", where,
-			       LIST_MAX);
-	if (def->type == OPTION_CHOICE)
-		return bad_choice(def, where, text, err);
-	if (r == -ERANGE && def->type == OPTION_SPACE && def->min > 0)
-		return err_set(err, ERANGE, "%s: '%s' is out of range (%s to "
-			       "100%%)", where, text,
-			       format_size(def->min, least));
-	if (r == -ERANGE && def->type == OPTION_COUNT && def->max > 0)
-		return err_set(err, ERANGE,
-			       "%s: '%s' is out of range (%" PRIu64
-			       " to %" PRIu64 ")",
-			       where, text, def->min, def->max);
-	if (r == -ERANGE)
-		return err_set(err, ERANGE, "%s: '%s' is out of range", where,
-			       text);
-	return err_set(err, EINVAL, "%s: '%s' is not %s", where, text,
-		       wanted(def));
 }
 
 static int remember(struct option_slot *slot, const char *text,
@@ -261,7 +75,6 @@ static int set_slot(struct option_slot *slot, enum option_place place,
 		    struct err *err)
 {
 	const struct option_def *def = slot->def;
-	struct option_slot scratch = *slot;
 	union {
 		struct option_list list;
 		struct option_space space;
@@ -274,28 +87,23 @@ static int set_slot(struct option_slot *slot, enum option_place place,
 
 	if (place < slot->place) {
 		/* Overruled, but still an error if it is nonsense. */
-		struct option_def moved = *def;
-
-		moved.offset = 0;
-		scratch.def = &moved;
-		scratch.target = &unused;
-		r = set_target(&scratch, text);
+		r = option_value_set(def, &unused, text);
 		if (def->type == OPTION_STRING)
 			free(unused.string);
 		if (def->type == OPTION_LIST)
-			release_list(&unused.list);
-		return r < 0 ? bad_value(def, where, text, r, err) : 0;
+			option_list_release(&unused.list);
+		return r < 0 ? option_value_error(def, where, text, r, err) : 0;
 	}
 	if (place > slot->place && def->type == OPTION_LIST)
-		release_list(target_of(slot));
-	r = set_target(slot, text);
+		option_list_release(target_of(slot));
+	r = option_value_set(def, target_of(slot), text);
 	if (r == 0) {
 		if (place > slot->place || def->type != OPTION_LIST)
 			clear_sources(slot);
 		slot->place = place;
 		r = remember(slot, text, origin);
 	}
-	return r < 0 ? bad_value(def, where, text, r, err) : 0;
+	return r < 0 ? option_value_error(def, where, text, r, err) : 0;
 }
 
 int options_add(struct options *options, const struct option_def *defs,
@@ -400,7 +208,7 @@ static int set_found(struct options *options, struct option_slot *slot,
 	if (!value && slot->def->type != OPTION_BOOL)
 		return err_set(err, EINVAL, "%s: needs a value (%s)", where,
 			       slot->def->value ? slot->def->value :
-						  wanted(slot->def));
+						  option_value_wanted(slot->def));
 	return set_slot(slot, place, where, origin, value ? value : "yes",
 			err);
 }
@@ -589,12 +397,4 @@ bool options_is_set(const struct options *options, const char *name)
 			return true;
 	}
 	return false;
-}
-
-uint64_t option_space_bytes(const struct option_space *space, uint64_t total)
-{
-	if (!space->percent)
-		return space->bytes;
-	/* Divided first: exact to 100 bytes, and it cannot overflow. */
-	return total / 100 * space->percent;
 }
