@@ -253,11 +253,13 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/fetch/transfer.c \
 	%D%/fetch/url.c \
 	%D%/fetch/url.h \
+	%D%/format/catalog-blobs.c \
 	%D%/format/catalog-build.c \
 	%D%/format/catalog-build.h \
 	%D%/format/catalog-check.c \
 	%D%/format/catalog-layout.h \
 	%D%/format/catalog-rules.c \
+	%D%/format/catalog-sections.c \
 	%D%/format/catalog-writer.c \
 	%D%/format/catalog-writer.h \
 	%D%/format/catalog.c \

@@ -4,8 +4,7 @@
  *
  * Everything is written in the order of its first use, which is the only
  * order catalog-check.c accepts; strings, owners, labels, xattr sets and blobs
- * are kept once. Blobs are compared by what they are, not by handle, so the
- * bytes do not depend on whether a publisher noticed that two files are one.
+ * (catalog-blobs.c) are kept once.
  */
 #include <config.h>
 
@@ -17,7 +16,6 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "format/catalog-build.h"
-#include "format/recipe-layout.h"
 
 /* Life cycle. */
 
@@ -76,29 +74,9 @@ void catalog_build_release(struct catalog_build *build)
 	vec_release(&build->copies);
 }
 
-/* A copy that lives until the catalog is done. */
-static void *keep_copy(struct catalog_build *build, const void *data,
-		       size_t len)
-{
-	void *copy = malloc(len + 1);
-	void **kept;
-
-	if (!copy)
-		return NULL;
-	if (len > 0)
-		memcpy(copy, data, len);
-	kept = vec_push(&build->copies);
-	if (!kept) {
-		free(copy);
-		return NULL;
-	}
-	*kept = copy;
-	return copy;
-}
-
-static int add_record(struct catalog_build *build,
-		      enum catalog_section_number section,
-		      const uint8_t *record)
+int catalog_build_record(struct catalog_build *build,
+			 enum catalog_section_number section,
+			 const uint8_t *record)
 {
 	return buf_append(&build->sections[section], record,
 			  catalog_record_bytes[section]);
@@ -127,149 +105,6 @@ static int add_string(struct catalog_build *build, const void *data,
 			return r;
 	}
 	*ret_offset = build->strings.items[item].offset;
-	return 0;
-}
-
-/* Blobs. */
-
-static int add_inline(struct catalog_build *build, struct blob_handle *handle,
-		      const struct catalog_blob *blob,
-		      const struct recipe_record *records, uint8_t *record)
-{
-	struct blob_handle **inline_blob = vec_push(&build->inline_blobs);
-	struct digest id;
-	uint64_t sum = 0;
-	int r = recipe_inline_id(records, blob->inline_count, &id);
-
-	if (r < 0)
-		return r;
-	if (!inline_blob)
-		return -ENOMEM;
-	*inline_blob = handle;
-	store_le32(
-		record + BLOB_FIRST,
-		(uint32_t)(build->sections[CATALOG_INLINE].len / RECORD_BYTES));
-	store_le32(record + BLOB_COUNT, blob->inline_count);
-	for (uint32_t i = 0; i < blob->inline_count; i++) {
-		uint8_t stored[RECORD_BYTES];
-
-		recipe_record_store(stored, &records[i]);
-		r = add_record(build, CATALOG_INLINE, stored);
-		if (r < 0)
-			return r;
-		sum += records[i].length;
-	}
-	return sum == blob->size && digest_equal(&id, &blob->id) ? 0 : -EINVAL;
-}
-
-static int add_reference(struct catalog_build *build,
-			 const struct catalog_blob *blob, uint8_t *record)
-{
-	struct catalog_blob *kept;
-
-	if (!catalog_url_text_valid(blob->url, blob->url_len) ||
-	    !catalog_url_text_valid(blob->validator, blob->validator_len))
-		return -EINVAL;
-	store_le32(record + BLOB_FIRST, (uint32_t)build->references.count);
-	kept = vec_push(&build->references);
-	if (!kept)
-		return -ENOMEM;
-	*kept = *blob;
-	kept->url = keep_copy(build, blob->url, blob->url_len);
-	kept->validator =
-		keep_copy(build, blob->validator, blob->validator_len);
-	return kept->url && kept->validator ? 0 : -ENOMEM;
-}
-
-/* What makes two blobs one: everything but the handle. */
-static int make_key(struct catalog_build *build,
-		    const struct catalog_blob *blob)
-{
-	uint8_t fixed[12];
-	int r;
-
-	fixed[0] = blob->kind;
-	fixed[1] = blob->id.type;
-	store_le16(fixed + 2, blob->kind == BLOB_REFERENCE ? blob->url_len : 0);
-	store_le64(fixed + 4, blob->size);
-	buf_clear(&build->key);
-	r = buf_append(&build->key, fixed, sizeof(fixed));
-	if (r == 0)
-		r = buf_append(&build->key, blob->id.bytes, DIGEST_BYTES);
-	if (r == 0 && blob->kind == BLOB_REFERENCE)
-		r = buf_append(&build->key, blob->url, blob->url_len);
-	if (r == 0 && blob->kind == BLOB_REFERENCE)
-		r = buf_append(&build->key, blob->validator,
-			       blob->validator_len);
-	return r;
-}
-
-static int add_blob_record(struct catalog_build *build,
-			   struct blob_handle *handle,
-			   const struct catalog_blob *blob,
-			   const struct recipe_record *records)
-{
-	uint8_t record[BLOB_BYTES] = {0};
-	int r = 0;
-
-	record[BLOB_ID_TYPE] = blob->id.type;
-	record[BLOB_KIND] = blob->kind;
-	memcpy(record + BLOB_ID, blob->id.bytes, DIGEST_BYTES);
-	store_le64(record + BLOB_SIZE, blob->size);
-	if (blob->kind == BLOB_REFERENCE)
-		r = add_reference(build, blob, record);
-	else if (blob->kind == BLOB_INLINE)
-		r = add_inline(build, handle, blob, records, record);
-	return r < 0 ? r : add_record(build, CATALOG_BLOBS, record);
-}
-
-/* Ask what the handle is and find or make the blob. */
-static int add_blob(struct catalog_build *build, struct blob_handle *handle,
-		    uint32_t *ret_blob)
-{
-	const struct recipe_record *records = NULL;
-	struct catalog_blob blob = {0};
-	int r = build->ops->blob(build->arg, handle, &blob, &records);
-
-	if (r < 0)
-		return r;
-	if (catalog_blob_fault(&blob) || (blob.kind == BLOB_INLINE && !records))
-		return -EINVAL;
-	r = make_key(build, &blob);
-	if (r < 0)
-		return r;
-	r = interner_add(&build->blobs, build->key.data,
-			 (uint32_t)build->key.len, ret_blob);
-	if (r <= 0)
-		return r;
-	build->blobs.items[*ret_blob].data =
-		keep_copy(build, build->key.data, build->key.len);
-	if (!build->blobs.items[*ret_blob].data) {
-		build->blobs.items[*ret_blob].len = 0;
-		return -ENOMEM;
-	}
-	return add_blob_record(build, handle, &blob, records);
-}
-
-static int blob_of_handle(struct catalog_build *build,
-			  struct catalog_node *node, uint32_t *ret_blob)
-{
-	uint32_t item, *blob;
-	int r = interner_add(&build->handles, &node->handle,
-			     sizeof(node->handle), &item);
-
-	if (r < 0)
-		return r;
-	if (r == 1) {
-		blob = vec_push(&build->handle_blobs);
-		if (!blob)
-			return -ENOMEM;
-		r = add_blob(build, node->handle, ret_blob);
-		if (r < 0)
-			return r;
-		*blob = *ret_blob;
-	}
-	*ret_blob = build->handle_blobs.items[item];
 	return 0;
 }
 
@@ -321,7 +156,7 @@ static int add_child(struct catalog_build *build, struct catalog_child *child,
 	build->numbers += child->span;
 	if (build->numbers > LIMIT_ENTRY_NUMBER)
 		return -EFBIG;
-	return add_record(build, CATALOG_CHILDREN, record);
+	return catalog_build_record(build, CATALOG_CHILDREN, record);
 }
 
 static int write_directory(struct catalog_build *build,
@@ -355,7 +190,7 @@ static int write_file(struct catalog_build *build, struct catalog_node *node,
 	store_le64(record + ENTRY_SIZE, node->size);
 	if (!node->handle)
 		return 0;
-	r = blob_of_handle(build, node, &blob);
+	r = catalog_build_blob(build, node, &blob);
 	if (r < 0)
 		return r;
 	if (!add_checked(node->blob_offset, node->size, &end) ||
@@ -401,7 +236,8 @@ static int write_rare_fields(struct catalog_build *build,
 		r = interner_add(&build->owners, node->owner, OWNER_BYTES,
 				 &item);
 		if (r == 1)
-			r = add_record(build, CATALOG_OWNERS, node->owner);
+			r = catalog_build_record(build, CATALOG_OWNERS,
+						 node->owner);
 		if (r < 0)
 			return r;
 		store_le32(record + ENTRY_OWNER, item + 1);
@@ -414,7 +250,7 @@ static int write_rare_fields(struct catalog_build *build,
 		store_le32(record + ENTRY_XATTRS, item + 1);
 	}
 	if (node->has_sha256) {
-		r = add_record(build, CATALOG_DIGESTS,
+		r = catalog_build_record(build, CATALOG_DIGESTS,
 			       xattrs + node->xattrs_len);
 		if (r < 0)
 			return r;
@@ -451,7 +287,7 @@ static int write_entry(struct catalog_build *build, uint32_t index,
 	if (r == 0)
 		r = write_rare_fields(build, node, record);
 	if (r == 0)
-		r = add_record(build, CATALOG_ENTRIES, record);
+		r = catalog_build_record(build, CATALOG_ENTRIES, record);
 	return r;
 }
 
@@ -481,7 +317,7 @@ static int write_labels(struct catalog_build *build)
 		store_le32(record + LABEL_TEXT, offset);
 		store_le16(record + LABEL_TEXT_LEN, (uint16_t)label->len);
 		if (r == 0)
-			r = add_record(build, CATALOG_LABELS, record);
+			r = catalog_build_record(build, CATALOG_LABELS, record);
 		if (r < 0)
 			return r;
 	}
@@ -499,7 +335,7 @@ static int write_xattrs(struct catalog_build *build)
 		store_le32(record + XATTRS_SET, offset);
 		store_le32(record + XATTRS_SET_LEN, set->len);
 		if (r == 0)
-			r = add_record(build, CATALOG_XATTRS, record);
+			r = catalog_build_record(build, CATALOG_XATTRS, record);
 		if (r < 0)
 			return r;
 	}
@@ -527,7 +363,7 @@ static int write_references(struct catalog_build *build)
 		record[REFERENCE_CONTENT_TYPE] = blob->content.type;
 		memcpy(record + REFERENCE_CONTENT, blob->content.bytes,
 		       DIGEST_BYTES);
-		r = add_record(build, CATALOG_REFERENCES, record);
+		r = catalog_build_record(build, CATALOG_REFERENCES, record);
 		if (r < 0)
 			return r;
 	}

@@ -63,4 +63,13 @@ void catalog_build_release(struct catalog_build *build);
 int catalog_build_run(struct catalog_build *build, struct catalog_node *top,
 		      bool is_part, struct catalog_child *ret);
 
+/* ---- between catalog-build.c and catalog-blobs.c */
+
+int catalog_build_record(struct catalog_build *build,
+			 enum catalog_section_number section,
+			 const uint8_t *record);
+/* The number of the node's blob, which is found or made. */
+int catalog_build_blob(struct catalog_build *build, struct catalog_node *node,
+		       uint32_t *ret_blob);
+
 #endif

@@ -138,6 +138,7 @@ enum xattr_layout { XATTR_NAME_LEN = 0, XATTR_VALUE_LEN = 2, XATTR_HEAD_BYTES = 
 
 /* Bytes of one record of each section. */
 extern const uint16_t catalog_record_bytes[CATALOG_SECTION_COUNT];
+extern const char *const catalog_section_names[CATALOG_SECTION_COUNT];
 
 struct catalog_section {
 	const uint8_t *data;
@@ -167,6 +168,8 @@ static inline const char *catalog_string(const struct catalog *catalog,
 	return (const char *)catalog->sections[CATALOG_STRINGS].data + offset;
 }
 
+/* catalog-sections.c: finds the sections, each where it must be. */
+int catalog_open_sections(struct catalog *catalog, struct err *err);
 /* Everything catalog.h promises about a catalog whose data and len are set;
  * fills the rest. catalog-check.c. */
 int catalog_check(struct catalog *catalog, struct err *err);
