@@ -361,6 +361,8 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/publish/mirror-directory.c \
 	%D%/publish/mirror-store.c \
 	%D%/publish/mirror-store.h \
+	%D%/publish/next-head.c \
+	%D%/publish/next-head.h \
 	%D%/publish/open-below.c \
 	%D%/publish/pack-tables.c \
 	%D%/publish/pack-tables.h \

@@ -26,6 +26,7 @@
 #include "publish/heads.h"
 #include "publish/lease.h"
 #include "publish/mirror-store.h"
+#include "publish/next-head.h"
 #include "publish/pack-tables.h"
 #include "publish/parallel.h"
 #include "publish/pipeline.h"
@@ -55,9 +56,7 @@ struct run {
 	struct placing *placing;
 	struct pipeline_counts counts;
 	int root_fd;
-	bool has_current;
-	struct head current;
-	struct digest current_text;
+	struct head_before before;
 
 	pthread_t counter; /* counts the tree's bytes for the progress */
 	bool has_counter;
@@ -216,17 +215,18 @@ static int open_tree(struct run *run, struct err *err)
 static int load_current(struct run *run, struct err *err)
 {
 	const struct publish_options *options = run->options;
-	int r = head_load(run->mirror, options->name, NULL, &run->current,
-			  &run->current_text, err);
+	int r = head_load(run->mirror, options->name, NULL, &run->before.head,
+			  &run->before.text, err);
 
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
 		return r;
-	run->has_current = true;
-	return options->is_forced ? 0 :
-				    head_check_key(run->mirror, &run->current,
-						   options->key, err);
+	run->before.is_there = true;
+	return options->is_forced ?
+		       0 :
+		       head_check_key(run->mirror, &run->before.head,
+				      options->key, err);
 }
 
 static int open_mirror(struct run *run, struct err *err)
@@ -373,145 +373,38 @@ static int write_places(struct run *run, struct err *err)
 
 /* The head. */
 
-/* A mirror copied without its history: keep the head we replace. */
-static int keep_current(struct run *run, struct err *err)
-{
-	char path[SOURCE_PATH_MAX];
-	const struct mirror *mirror = run->mirror;
-	struct err why = {0};
-	struct buf text;
-	int r;
-
-	if (!run->has_current)
-		return 0;
-	buf_init(&text, LIMIT_HEAD_BYTES);
-	r = mirror->ops->read(mirror,
-			      mirror_head_path(run->options->name, NULL, path),
-			      &text, &why);
-	if (r == 0)
-		r = mirror->ops->write(
-			mirror,
-			history_path(run->options->name, run->current.serial,
-				     path, sizeof(path)),
-			text.data, text.len,
-			MIRROR_WRITE_SYNC | MIRROR_WRITE_NEW, &why);
-	buf_release(&text);
-	if (r < 0 && r != -EEXIST)
-		return err_set(err, -r, "cannot write '%s/%s': %s",
-			       mirror->path, path, err_text(&why, r));
-	return 0;
-}
-
-static bool is_signed_by(const struct head *head, const struct secret_key *key)
-{
-	for (uint32_t i = 0; i < head->signature_count; i++)
-		if (memcmp(head->signatures[i].key_id, key->public_key.id,
-			   sizeof(key->public_key.id)) == 0)
-			return true;
-	return false;
-}
-
-/* A head that would say nothing new is not written. */
-static bool needs_head(const struct run *run, const struct head *head)
-{
-	const struct publish_options *options = run->options;
-
-	/* One that expired would go on refusing new readers. */
-	if (run->has_current && run->current.expires &&
-	    run->current.expires <= head->time)
-		return true;
-	return !run->has_current || options->is_forced || options->expires_s ||
-	       !digest_equal(&head->catalog, &run->current.catalog) ||
-	       (options->key && !is_signed_by(&run->current, options->key)) ||
-	       head->serial != run->current.serial + 1;
-}
-
-static int make_head(const struct run *run,
-		     const struct snapshot_totals *totals, struct head *ret,
-		     struct err *err)
-{
-	const struct publish_options *options = run->options;
-	struct head head = {
-		.catalog = totals->catalog,
-		.catalog_bytes = totals->catalog_bytes,
-		.entry_count = totals->entry_count,
-		.total_bytes = totals->total_bytes,
-		.time = wall_seconds(),
-	};
-
-	if (totals->catalog_bytes > LIMIT_CATALOG_BYTES)
-		return err_set(err, EFBIG, "the root catalog is too large");
-	snprintf(head.dataset, sizeof(head.dataset), "%s", options->name);
-	if (options->expires_s)
-		head.expires = head.time + (int64_t)options->expires_s;
-	if (run->has_current)
-		head.previous = run->current_text;
-	*ret = head;
-	return head_next_serial(run->mirror, options->name, run->current.serial,
-				&ret->serial, err);
-}
-
-/* A tag stays on its snapshot unless told otherwise. */
-static int check_tag(const struct run *run, const struct head *head,
-		     struct err *err)
-{
-	const char *tag = run->options->tag;
-	struct head tagged;
-	int r = head_load(run->mirror, run->options->name, tag, &tagged, NULL,
-			  err);
-
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0 || run->options->is_forced ||
-	    digest_equal(&tagged.catalog, &head->catalog))
-		return r;
-	return err_set(
-		err, EEXIST,
-		"tag '%s' is on serial %llu already: use --force to move it",
-		tag, (unsigned long long)tagged.serial);
-}
-
-static int write_tag(struct run *run, const struct head *head, struct err *err)
-{
-	struct head tagged = *head;
-
-	snprintf(tagged.tag, sizeof(tagged.tag), "%s", run->options->tag);
-	tagged.expires = 0;
-	tagged.previous = (struct digest){0};
-	return head_store(run->mirror, &tagged, run->options->key, err);
-}
-
 static int write_heads(struct run *run, const struct snapshot_totals *totals,
 		       struct publish_result *result, struct err *err)
 {
 	const struct publish_options *options = run->options;
+	const struct head_before *before = &run->before;
+	struct mirror *mirror = run->mirror;
 	bool is_needed;
-	int r = make_head(run, totals, &result->head, err);
+	int r = next_head_make(mirror, options, before, totals, &result->head,
+			       err);
 
 	if (r < 0)
 		return r;
-	is_needed = needs_head(run, &result->head);
+	is_needed = next_head_is_needed(options, before, &result->head);
 	result->is_unchanged = !is_needed;
 	if (!is_needed)
-		result->head = run->current;
-	result->is_other_key = run->has_current && options->key &&
-			       run->current.signature_count > 0 &&
-			       !is_signed_by(&run->current, options->key);
+		result->head = before->head;
+	result->is_other_key = next_head_has_other_key(options, before);
 	if (options->is_dry_run)
 		return 0;
 	run->stage = "writing the head";
 	if (options->tag)
-		r = check_tag(run, &result->head, err);
+		r = next_head_check_tag(mirror, options, &result->head, err);
 	if (r == 0)
 		r = check_stopped(run, err);
 	if (r == 0)
 		r = lease_renew(run->lease, err);
 	if (r == 0 && is_needed)
-		r = keep_current(run, err);
+		r = head_before_keep(mirror, options->name, before, err);
 	if (r == 0 && is_needed)
-		r = head_store(run->mirror, &result->head, options->key, err);
+		r = head_store(mirror, &result->head, options->key, err);
 	if (r == 0 && options->tag)
-		r = write_tag(run, &result->head, err);
+		r = next_head_write_tag(mirror, options, &result->head, err);
 	return r;
 }
 
