@@ -152,6 +152,9 @@ int cache_chunk_get(struct cache *cache, const struct digest *chunk,
 int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd);
 /* Its bytes are known to be right as a whole: it is marked, segments or not. */
 bool cache_blob_is_proven(struct cache_blob *blob);
+/* Who waits for that asks again and again: 1 it is, 0 not yet, or why the last
+ * check failed, once (-EBADMSG: some of it was wrong and is dropped). */
+int cache_blob_prove(struct cache_blob *blob);
 
 /*
  * The blob's id is the digest of all its bytes, of which nothing but that is

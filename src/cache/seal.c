@@ -128,8 +128,8 @@ void seal_load(struct cache_blob *blob, const struct blob_row *row)
 		cache_blob_expect(blob);
 	if (row->present_units != row->unit_count)
 		return;
-	if (!row->has_mark && !atomic_load(&blob->is_stale) &&
-	    !atomic_load(&blob->is_cut))
+	if (!row->has_mark && !atomic_load(&blob->seal.is_checking) &&
+	    !atomic_load(&blob->is_stale) && !atomic_load(&blob->is_cut))
 		sealer_add(blob);
 	if (!row->has_mark || !can_be_sealed(blob))
 		return;
@@ -180,6 +180,13 @@ bool cache_blob_is_proven(struct cache_blob *blob)
 		return false;
 	close(fd);
 	return true;
+}
+
+int cache_blob_prove(struct cache_blob *blob)
+{
+	int failure = atomic_exchange(&blob->seal.failure, 0);
+
+	return failure < 0 ? failure : cache_blob_is_proven(blob);
 }
 
 int cache_blob_sealed_fd(struct cache_blob *blob, int *ret_fd)

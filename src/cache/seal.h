@@ -35,7 +35,10 @@ struct seal {
 	_Atomic bool is_sealed;
 	_Atomic bool is_queued;
 	_Atomic bool is_by_content; /* see cache_blob_expect */
+	_Atomic bool is_checking; /* until that is recorded */
+	_Atomic bool is_asked_again; /* meanwhile */
 	_Atomic unsigned int rejections;
+	_Atomic int failure; /* of a check, until somebody asks */
 	_Atomic uint64_t device, inode, size;
 	_Atomic int64_t mtime_ns, ctime_ns;
 };

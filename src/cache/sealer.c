@@ -286,11 +286,21 @@ static int make_mark(struct sealer *sealer, struct cache_blob *blob,
 	return r;
 }
 
+/* Found bad, and the index has not been told yet. */
+static bool has_bad_unit(const struct cache_blob *blob)
+{
+	for (uint64_t i = 0; i < (blob->unit_count + 63) / 64; i++)
+		if (atomic_load(&blob->bad[i]) != 0)
+			return true;
+	return false;
+}
+
 static bool wants_mark(struct cache_blob *blob)
 {
 	struct blob_row row;
 
 	return blob_attach(blob, false) == 0 && seal_is_wanted(blob) &&
+	       !has_bad_unit(blob) &&
 	       cache_has_index(blob->cache) &&
 	       index_blob(blob->cache->index, &blob->id, &row) == 1 &&
 	       row.gen == blob->gen && !row.has_mark &&
@@ -313,33 +323,70 @@ static void give_up(struct cache_blob *blob)
 	blob_set_stale(blob);
 }
 
-static void seal_blob(struct sealer *sealer, struct cache_blob *blob)
+/* The mark is recorded, or could not be: who waits looks. */
+static void mark_over(void *arg)
 {
-	struct record record = { .op = {
-		.kind = INDEX_MARK, .id = blob->id, .gen = blob->gen,
-	} };
+	struct cache_blob *blob = arg;
+
+	atomic_store(&blob->seal.is_checking, false);
+	blob_unref(blob);
+}
+
+static int add_mark(struct cache_blob *blob, const struct file_mark *mark)
+{
+	const struct record record = {
+		.op = { .kind = INDEX_MARK, .id = blob->id,
+			.gen = blob->gen, .mark = *mark },
+		.blob = blob,
+		.recorded = mark_over,
+		.arg = blob,
+	};
+	int r;
+
+	blob_ref(blob);
+	blob_ref(blob); /* mark_over's */
+	r = recorder_add(&blob->cache->recorder, &record);
+	if (r < 0) {
+		blob_unref(blob);
+		blob_unref(blob);
+	}
+	crash_point("seal-added");
+	return r;
+}
+
+/* 0: the mark is on its way; 1: nothing to do. */
+static int seal_blob(struct sealer *sealer, struct cache_blob *blob)
+{
+	struct file_mark mark;
 	int fd, r;
 
+	if (!wants_mark(blob))
+		return 1;
 	fd = blob_segment(blob, 0, false);
 	if (fd < 0 || ofd_lock(fd, F_WRLCK, LOCK_SEALER, 1) < 0)
-		return; /* evicted, or another process does it */
-	r = make_mark(sealer, blob, &record.op.mark);
+		return 1; /* evicted, or another process does it */
+	r = make_mark(sealer, blob, &mark);
 	crash_point("seal-checked");
 	(void)ofd_lock(fd, F_UNLCK, LOCK_SEALER, 1);
-	if (r == -ESTALE) {
+	if (r == -ESTALE)
 		give_up(blob);
+	return r < 0 ? r : add_mark(blob, &mark);
+}
+
+static void check_blob(struct sealer *sealer, struct cache_blob *blob)
+{
+	int r = seal_blob(sealer, blob);
+
+	if (r == 0)
 		return;
-	}
-	if (r < 0) {
+	if (r < 0 && r != -ESHUTDOWN) {
+		atomic_store(&blob->seal.failure, r);
 		log_debug("not marked complete: gen=%016" PRIx64 " reason=%s",
 			  blob->gen, strerror(-r));
-		return;
 	}
-	record.blob = blob;
-	blob_ref(blob);
-	if (recorder_add(&blob->cache->recorder, &record) < 0)
-		blob_unref(blob);
-	crash_point("seal-added");
+	atomic_store(&blob->seal.is_checking, false);
+	if (atomic_exchange(&blob->seal.is_asked_again, false))
+		sealer_add(blob);
 }
 
 static bool sealer_take(struct sealer *sealer, struct sealer_entry *ret)
@@ -360,18 +407,21 @@ static void *sealer_thread(void *arg)
 
 	while (sealer_take(sealer, &entry)) {
 		struct cache_blob *blob;
+		bool is_other;
 
 		if (cache_blob_open(sealer->cache, &entry.id, entry.blob_bytes,
 				    entry.unit_count, &blob, NULL) < 0)
 			continue;
-		/* Opening it asks for what is being done. */
-		atomic_store(&blob->seal.is_queued, true);
+		/* Looking at it would ask for what is being done. */
+		is_other = atomic_exchange(&blob->seal.is_checking, true);
+		atomic_store(&blob->seal.is_queued, false);
 		if (entry.is_by_content)
 			cache_blob_expect(blob);
-		(void)blob_attach(blob, false);
-		atomic_store(&blob->seal.is_queued, false);
-		if (wants_mark(blob))
-			seal_blob(sealer, blob);
+		/* Two that find it wrong would count that twice. */
+		if (is_other)
+			atomic_store(&blob->seal.is_asked_again, true);
+		else
+			check_blob(sealer, blob);
 		cache_blob_close(blob);
 	}
 	return NULL;

@@ -25,6 +25,7 @@
 /* For the last records of a chunk to reach the index. */
 #define RECORD_WAIT_MS 10000u
 #define FILE_TRIES 3u
+#define PROOF_LOOK_MS 20u
 
 /* A file of this pass. */
 struct visited {
@@ -185,6 +186,40 @@ static int visit_chunk(struct visited *file, const struct looked *looked)
 	return batch_add(prefetch, &chunk, file->err);
 }
 
+/* -EBADMSG and the like: the next pass finds what was dropped. */
+static int proof_failed(struct visited *file, int r)
+{
+	struct prefetch *prefetch = file->prefetch;
+
+	prefetch->missing++;
+	if (++prefetch->proof_failures < PROOF_FAILURES_MAX)
+		return 0;
+	file->is_final = true;
+	return err_set(file->err, EIO, "it cannot be compared with its digest: %s",
+		       strerror(-r));
+}
+
+static int wait_proof(struct visited *file)
+{
+	struct prefetch *prefetch = file->prefetch;
+	struct cache_blob *cached = file->blob->cached;
+	struct cache_usage usage;
+	int r;
+
+	while ((r = cache_blob_prove(cached)) == 0) {
+		r = prefetch_stopped(prefetch, file->err);
+		if (r < 0)
+			return r;
+		cache_usage(prefetch->node->cache, &usage);
+		if (!usage.records || !cache_blob_complete(cached))
+			return proof_failed(file, -ENODATA);
+		prefetch_say(prefetch, "files are compared with their digests");
+		prefetch_sleep(prefetch, PROOF_LOOK_MS);
+	}
+	prefetch->last_bytes_ms = now_ms();
+	return r < 0 ? proof_failed(file, r) : 0;
+}
+
 static int wait_page(struct visited *file, uint64_t at,
 		     const struct recipe_page **ret, struct object **ret_held)
 {
@@ -309,13 +344,16 @@ static bool is_fatal(int r)
 
 static int visit_once(struct visited *file)
 {
-	int r = prefetch_stopped(file->prefetch, file->err);
+	struct prefetch *prefetch = file->prefetch;
+	int r = prefetch_stopped(prefetch, file->err);
 
 	file->here = 0;
 	file->is_missing = false;
 	if (r == 0)
 		r = wait_blob(file);
-	if (r == 0 && file->blob)
+	if (r == 0 && file->blob && prefetch->is_proving)
+		r = file->blob->url ? wait_proof(file) : 0;
+	else if (r == 0 && file->blob)
 		r = visit_range(file);
 	if (r == 0)
 		count_file(file);

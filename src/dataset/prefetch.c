@@ -187,6 +187,19 @@ static bool is_fruitless(const struct prefetch *prefetch, uint64_t missing,
 	return prefetch->missing >= missing && usage.puts_failed > refused;
 }
 
+/* Files by reference have a digest of their own, of which the cache looks
+ * after the last block has come. */
+static int prove(struct prefetch *prefetch, struct err *err)
+{
+	int r;
+
+	set_state(prefetch, PREFETCH_CHECKING);
+	prefetch->is_proving = true;
+	r = prefetch_pass(prefetch, err);
+	prefetch->is_proving = false;
+	return r;
+}
+
 static int fetch(struct prefetch *prefetch, struct err *err)
 {
 	uint64_t missing = UINT64_MAX, refused = prefetch->puts_failed;
@@ -201,8 +214,12 @@ static int fetch(struct prefetch *prefetch, struct err *err)
 			return r;
 		if (prefetch->missing == 0) {
 			count_here(prefetch);
-			return check_records(prefetch, err);
+			r = prefetch->dataset->hub ? prove(prefetch, err) : 0;
 		}
+		if (r < 0)
+			return r;
+		if (prefetch->missing == 0)
+			return check_records(prefetch, err);
 		if (prefetch->bad.count > BAD_CHUNKS_MAX)
 			return err_set(err, EIO,
 				       "too much of it cannot be fetched");

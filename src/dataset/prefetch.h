@@ -55,6 +55,9 @@ struct batch {
 /* More chunks that cannot be had, and the rest is not worth trying. */
 #define BAD_CHUNKS_MAX 4096u
 
+/* So many, and it is the disk's fault, not the Hub's. */
+#define PROOF_FAILURES_MAX 16u
+
 struct prefetch {
 	struct prefetch_options options;
 	struct node *node;
@@ -77,6 +80,7 @@ struct prefetch {
 	struct blocking_waiter *waiter;
 	VEC(struct number_run) runs;
 	bool is_counting; /* this pass only counts */
+	bool is_proving;  /* this one asks for proofs of what is here */
 	uint64_t missing; /* chunks that this pass found missing */
 	uint64_t here_bytes, here_files; /* and that it found here */
 	VEC(uint64_t) failed;	/* files that cannot be had, in order */
@@ -88,6 +92,7 @@ struct prefetch {
 	uint32_t troubles;	/* failures in a row */
 	uint64_t hold_until_ms; /* after a failure */
 	uint64_t last_bytes_ms, fetch_start_ms, last_start_ms;
+	unsigned proof_failures;
 	uint64_t puts_failed; /* the cache's, when it was looked at last */
 	uint64_t refused_since_ms, refused_ms; /* first and last of a row */
 	/* the chunk that was looked up last: small files share one */
