@@ -33,6 +33,7 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/base/thread.c \
 	%D%/base/thread.h \
 	%D%/base/vec.h \
+	%D%/cache/answer.c \
 	%D%/cache/blob-attach.c \
 	%D%/cache/blob-table.c \
 	%D%/cache/blobs.c \

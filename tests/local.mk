@@ -264,6 +264,7 @@ dist_check_SCRIPTS += \
 	%D%/test-sizes-beyond-32-bits.sh \
 	%D%/test-small-files-come-with-the-open.sh \
 	%D%/test-snapshots-are-never-mixed.sh \
+	%D%/test-start-on-a-hanging-disk.sh \
 	%D%/test-status-names-the-commit.sh \
 	%D%/test-status-of-a-hanging-disk.sh \
 	%D%/test-status-shows-every-dataset.sh \

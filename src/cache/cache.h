@@ -36,6 +36,9 @@ struct cache_options {
  * is there (a warning; puts then return -EROFS).
  */
 int cache_open(const struct cache_options *options, struct cache **ret, struct err *err);
+/* Whether the disk under a directory answers, for who must not hang in the call
+ * above: 0, or -ETIMEDOUT after 10 s. It forks. */
+int cache_answers(const char *dir, struct err *err);
 void cache_close(struct cache *cache);
 const char *cache_dir(const struct cache *cache); /* absolute */
 /*

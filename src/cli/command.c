@@ -51,5 +51,7 @@ int cli_cache_open(struct cli *cli, struct cache **ret, struct err *err)
 	options.dir = node.cache_dir;
 	options.limit_bytes = node.cache_limit_bytes;
 	options.min_free_bytes = node.cache_min_free_bytes;
+	if (r == 0)
+		r = cache_answers(options.dir, err);
 	return r < 0 ? r : cache_open(&options, ret, err);
 }

@@ -138,7 +138,15 @@ static int open_cache(struct node *node, const struct node_options *options,
 
 	if (!options->cache_dir)
 		return 0;
-	r = cache_open(&cache_options, &node->cache, err);
+	r = cache_answers(options->cache_dir, err);
+	if (r == -ETIMEDOUT && options->is_service) {
+		log_warning("the cache's disk does not answer, going on without a "
+			    "cache; mount again when it does: dir=%s",
+			    options->cache_dir);
+		return 0;
+	}
+	if (r == 0)
+		r = cache_open(&cache_options, &node->cache, err);
 	if (r == 0)
 		cache_on_pressure(node->cache, let_go, node);
 	return r;
@@ -213,7 +221,7 @@ static int start_threads(struct node *node, const struct node_options *options,
 		.ca_file = options->ca_file,
 		.cert_file = options->cert_file,
 		.cert_key_file = options->cert_key_file,
-		.spool_dir = options->cache_dir,
+		.spool_dir = node->cache ? options->cache_dir : NULL,
 	};
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	int r;
