@@ -85,3 +85,11 @@ control times=0
 mirror=s3://mirrors/n
 control 'status=501&code=NotImplemented&times=1&match=PUT.*/n/lease'
 larder publish -n set -k test.key tree "$mirror" | grep -q '^published'
+control times=0
+
+# Without a list of unfinished uploads.
+control 'status=501&code=NotImplemented&times=10&match=GET.*uploads='
+: > "$s3_log"
+larder publish -n set -k test.key tree s3://mirrors/unlisted |
+	grep -q '^published'
+grep -q 'GET .*uploads=.* 501 ' "$s3_log" || fail "no list was asked for"

@@ -227,6 +227,7 @@ int bucket_upload(const struct bucket *bucket, const char *path, int fd,
 
 /* ---- leavings */
 
+/* -EOPNOTSUPP: the server does not know this. */
 static int ask_uploads(const struct bucket *bucket, const char *key,
 		       const char *id, struct s3_answer *ret, struct err *why)
 {
@@ -241,7 +242,7 @@ static int ask_uploads(const struct bucket *bucket, const char *key,
 		r = bucket_call(bucket, &call, why);
 	buf_release(&query);
 	if (r < 0)
-		return r;
+		return call.answer.status == 501 ? -EOPNOTSUPP : r;
 	r = s3_answer_parse(call.answer.body, call.answer.body_len, ret, why);
 	free(call.answer.body);
 	return r;
@@ -259,8 +260,9 @@ int bucket_clean(const struct bucket *bucket, struct err *why)
 		struct s3_answer page;
 
 		r = ask_uploads(bucket, key, id, &page, why);
+		/* What cannot be listed is the server's own to clear away. */
 		if (r < 0)
-			return r;
+			return r == -EOPNOTSUPP ? 0 : r;
 		for (size_t i = 0; i < page.items.count && r == 0; i++) {
 			const struct s3_item *item = &page.items.items[i];
 
