@@ -18,8 +18,7 @@ static void run(struct task *task, struct worker *worker)
 
 static void add(struct catalog_wait *wait)
 {
-	wait->task.run = run;
-	work_add(wait->node->verify, &wait->task, WORK_FIRST);
+	work_next(wait->node->verify, &wait->task, run);
 }
 
 static void wake(struct waiter *waiter)

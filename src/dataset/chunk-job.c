@@ -23,8 +23,7 @@ static void run_claim(struct task *task, struct worker *worker);
 void chunk_job_next(struct chunk_job *job,
 		    void (*run)(struct task *task, struct worker *worker))
 {
-	job->task.run = run;
-	work_add(job->node->verify, &job->task, WORK_FIRST);
+	work_next(job->node->verify, &job->task, run);
 }
 
 static void wake_job(struct waiter *waiter)

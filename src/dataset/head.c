@@ -67,8 +67,7 @@ static void run_answer(struct task *task, struct worker *worker);
 static void job_next(struct head_job *job,
 		     void (*run)(struct task *task, struct worker *worker))
 {
-	job->task.run = run;
-	work_add(job->node->verify, &job->task, WORK_FIRST);
+	work_next(job->node->verify, &job->task, run);
 }
 
 /* ---- ends */

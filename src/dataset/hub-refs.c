@@ -97,8 +97,7 @@ static void request_done(struct fetch_request *request)
 {
 	struct refs_job *job = request->arg;
 
-	job->task.run = run_answer;
-	work_add(job->node->verify, &job->task, WORK_FIRST);
+	work_next(job->node->verify, &job->task, run_answer);
 }
 
 static void job_start(struct dataset *dataset, struct flight *flight)

@@ -164,8 +164,7 @@ static void request_done(struct fetch_request *request)
 {
 	struct location_job *job = request->arg;
 
-	job->task.run = run_answer;
-	work_add(job->node->verify, &job->task, WORK_FIRST);
+	work_next(job->node->verify, &job->task, run_answer);
 }
 
 static int job_start(struct dataset *dataset, struct blob *blob,

@@ -133,8 +133,7 @@ static void request_done(struct fetch_request *request)
 {
 	struct object_job *job = request->arg;
 
-	job->task.run = run_answer;
-	work_add(job->node->verify, &job->task, WORK_FIRST);
+	work_next(job->node->verify, &job->task, run_answer);
 }
 
 static void fire_retry(struct timer *timer)
@@ -143,8 +142,7 @@ static void fire_retry(struct timer *timer)
 		(struct object_job *)((char *)timer -
 				      offsetof(struct object_job, timer));
 
-	job->task.run = run_ask;
-	work_add(job->node->verify, &job->task, WORK_FIRST);
+	work_next(job->node->verify, &job->task, run_ask);
 }
 
 static void start_request(struct object_job *job)

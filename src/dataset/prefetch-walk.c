@@ -220,6 +220,17 @@ static int wait_proof(struct visited *file)
 	return r < 0 ? proof_failed(file, r) : 0;
 }
 
+/* Ends a try of what may park; true: it did, and was waited for. */
+static bool must_try_again(struct prefetch *prefetch, struct err *err, int *r)
+{
+	*r = waiter_end(prefetch->node, blocking_waiter_get(prefetch->waiter),
+			*r, err);
+	if (*r != DATASET_PARKED)
+		return false;
+	waiter_block(prefetch->waiter);
+	return true;
+}
+
 static int wait_page(struct visited *file, uint64_t at,
 		     const struct recipe_page **ret, struct object **ret_held)
 {
@@ -232,10 +243,7 @@ static int wait_page(struct visited *file, uint64_t at,
 		if (r == 0)
 			r = blob_page(prefetch->dataset, file->blob, at, waiter,
 				      ret, ret_held, file->err);
-		r = waiter_end(prefetch->node, waiter, r, file->err);
-		if (r == DATASET_PARKED)
-			waiter_block(prefetch->waiter);
-	} while (r == DATASET_PARKED);
+	} while (must_try_again(prefetch, file->err, &r));
 	return r;
 }
 
@@ -307,10 +315,7 @@ static int wait_blob(struct visited *file)
 		r = waiter_begin(waiter, file->err);
 		if (r == 0)
 			r = find_blob(file, waiter);
-		r = waiter_end(prefetch->node, waiter, r, file->err);
-		if (r == DATASET_PARKED)
-			waiter_block(prefetch->waiter);
-	} while (r == DATASET_PARKED);
+	} while (must_try_again(prefetch, file->err, &r));
 	file->is_final |= r == -ENOTSUP || waiter->class == FETCH_ABSENT;
 	if (r == 0 && file->blob) {
 		r = reference_check(file->blob, file->err);

@@ -155,6 +155,13 @@ void work_add(struct work *work, struct task *task, enum work_class class)
 	pthread_cond_signal(&work->added);
 }
 
+void work_next(struct work *work, struct task *task,
+	       void (*run)(struct task *task, struct worker *worker))
+{
+	task->run = run;
+	work_add(work, task, WORK_FIRST);
+}
+
 void work_leave(struct worker *worker)
 {
 	scoped_lock(&worker->work->lock);

@@ -34,6 +34,9 @@ struct work;
 int work_start(const char *name, unsigned thread_count, bool has_codec,
 	       struct work **ret, struct err *err);
 void work_add(struct work *work, struct task *task, enum work_class class);
+/* What is under way goes on with that, before all that is new. */
+void work_next(struct work *work, struct task *task,
+	       void (*run)(struct task *task, struct worker *worker));
 /* Between the two the worker may be stuck in a call that never ends. Whatever
  * waits for the task must have been answered. */
 void work_leave(struct worker *worker);
