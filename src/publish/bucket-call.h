@@ -8,6 +8,8 @@
 #include "fetch/fetch.h"
 #include "publish/bucket.h"
 
+struct s3_answer;
+
 struct bucket {
 	struct fetcher *fetcher;
 	struct origin *origin; /* the bucket itself */
@@ -38,5 +40,8 @@ struct bucket_call {
 };
 int bucket_call(const struct bucket *bucket, struct bucket_call *call,
 		struct err *why);
+/* The same where S3 says something: what that is. */
+int bucket_ask(const struct bucket *bucket, struct bucket_call *call,
+	       struct s3_answer *ret, struct err *why);
 
 #endif

@@ -98,13 +98,8 @@ static int post(const struct bucket *bucket, const char *path,
 		.send = body ? body->data : NULL,
 		.send_len = body ? body->len : 0,
 	};
-	int r = bucket_call(bucket, &call, why);
 
-	if (r < 0)
-		return r;
-	r = s3_answer_parse(call.answer.body, call.answer.body_len, ret, why);
-	free(call.answer.body);
-	return r;
+	return bucket_ask(bucket, &call, ret, why);
 }
 
 static int begin(struct upload *upload, struct err *why)
@@ -239,13 +234,9 @@ static int ask_uploads(const struct bucket *bucket, const char *key,
 	r = s3_uploads_query(bucket->prefix, key, id, &query);
 	call.query = (char *)query.data;
 	if (r == 0)
-		r = bucket_call(bucket, &call, why);
+		r = bucket_ask(bucket, &call, ret, why);
 	buf_release(&query);
-	if (r < 0)
-		return call.answer.status == 501 ? -EOPNOTSUPP : r;
-	r = s3_answer_parse(call.answer.body, call.answer.body_len, ret, why);
-	free(call.answer.body);
-	return r;
+	return r < 0 && call.answer.status == 501 ? -EOPNOTSUPP : r;
 }
 
 int bucket_clean(const struct bucket *bucket, struct err *why)

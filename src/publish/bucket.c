@@ -217,6 +217,18 @@ int bucket_call(const struct bucket *bucket, struct bucket_call *call,
 	return err_set(why, -r, "%s", call->answer.err.text);
 }
 
+int bucket_ask(const struct bucket *bucket, struct bucket_call *call,
+	       struct s3_answer *ret, struct err *why)
+{
+	int r = bucket_call(bucket, call, why);
+
+	if (r < 0)
+		return r;
+	r = s3_answer_parse(call->answer.body, call->answer.body_len, ret, why);
+	free(call->answer.body);
+	return r;
+}
+
 /* ---- objects */
 
 static void keep_state(const struct fetch_request *answer,
@@ -322,32 +334,18 @@ int bucket_delete(const struct bucket *bucket, const char *path,
 
 /* ---- listing */
 
-static int ask_list(const struct bucket *bucket, const char *query,
-		    struct s3_answer *ret, struct err *why)
-{
-	struct bucket_call call = {
-		.query = query,
-		.limit_bytes = LIST_BYTES_MAX,
-	};
-	int r = bucket_call(bucket, &call, why);
-
-	if (r < 0)
-		return r;
-	r = s3_answer_parse(call.answer.body, call.answer.body_len, ret, why);
-	free(call.answer.body);
-	return r;
-}
-
 static int list_page(const struct bucket *bucket, const char *prefix,
 		     const char *after, struct s3_answer *ret, struct err *why)
 {
+	struct bucket_call call = {.limit_bytes = LIST_BYTES_MAX};
 	struct buf query;
 	int r;
 
 	buf_init(&query, QUERY_LIMIT);
 	r = s3_list_query(prefix, after, &query);
+	call.query = (char *)query.data;
 	if (r == 0)
-		r = ask_list(bucket, (char *)query.data, ret, why);
+		r = bucket_ask(bucket, &call, ret, why);
 	buf_release(&query);
 	return r;
 }
