@@ -91,6 +91,8 @@ check_LIBRARIES += %D%/unit/libunit.a
 	%D%/unit/data.h \
 	%D%/unit/fetch-env.c \
 	%D%/unit/fetch-env.h \
+	%D%/unit/fetch-waiting.c \
+	%D%/unit/fetch-waiting.h \
 	%D%/unit/origin-server.c \
 	%D%/unit/origin-server.h \
 	%D%/unit/own-time.h \
@@ -308,6 +310,7 @@ EXTRA_DIST += \
 	%D%/hub/requirements.txt \
 	%D%/lib.sh \
 	%D%/make-tree.py \
+	%D%/pty-run.py \
 	%D%/run-test \
 	%D%/s3-requirements.txt \
 	%D%/s3-server.py \

@@ -4,7 +4,8 @@
 # Sourced by tests that need mount(8) to find mount.larder, or a configuration
 # in /etc: they run again in a mount namespace of their own, where
 # $T/etc lies over /etc and the built program is installed in /usr/bin and /usr/sbin.
-# Call it after lib.sh: in_namespace
+# Call it after lib.sh: in_namespace. Or only with a /dev/fuse of their own:
+# everybody_may_mount.
 
 in_namespace() {
 	if [ -n "${IN_NAMESPACE-}" ]; then
@@ -29,3 +30,19 @@ in_namespace() {
 }
 # Where files of /etc/larder can be written from inside.
 etc_larder=${IN_NAMESPACE-}/over/etc/larder
+
+# everybody_may_mount: /dev/fuse is for everybody on real systems, not on every
+# test machine.
+everybody_may_mount() {
+	local status=0
+	if [ -n "${IN_NAMESPACE-}" ] ||
+		setpriv --reuid 65534 --regid 65534 --clear-groups test -w /dev/fuse; then
+		return
+	fi
+	mknod -m 666 "$T/fuse" c 10 229 2> /dev/null ||
+		skip "no device for everybody"
+	IN_NAMESPACE=1 unshare -m bash -c 'mount --make-rprivate / &&
+		mount --bind "$1" /dev/fuse && exec bash "$2"' bash "$T/fuse" \
+		"$top_srcdir/tests/$test_name.sh" || status=$?
+	exit $status
+}

@@ -4,18 +4,10 @@
 # Somebody who is not root mounts through fusermount3, sees what root would, and unmounts;
 # the cache is below HOME, whatever the configuration of the system says.
 . "${top_srcdir:-.}/tests/lib.sh"
+. "$top_srcdir/tests/namespace.sh"
 requires fuse root fusermount3 setpriv unshare
 
-# /dev/fuse is for everybody on real systems, not on every test machine
-if [ -z "${IN_NAMESPACE-}" ] &&
-	! setpriv --reuid 65534 --regid 65534 --clear-groups test -w /dev/fuse; then
-	mknod -m 666 "$T/fuse" c 10 229 2> /dev/null || skip "no device for everybody"
-	status=0
-	IN_NAMESPACE=1 unshare -m bash -c 'mount --make-rprivate / &&
-		mount --bind "$1" /dev/fuse && exec bash "$2"' bash "$T/fuse" "$top_srcdir/tests/$test_name.sh" ||
-		status=$?
-	exit $status
-fi
+everybody_may_mount
 
 mkdir tree mnt
 mkdir tree/sub

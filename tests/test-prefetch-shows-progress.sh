@@ -13,34 +13,10 @@ random_file $((4 << 20)) tree/b
 publish_tree tree mirror set
 start_nginx mirror
 
-# pty-run.py PATTERN COMMAND...: Ctrl-C once the output matches; '' never.
-cat > pty-run.py <<'PY'
-import fcntl, os, pty, re, struct, sys, termios
-pattern = sys.argv[1].encode()
-pid, fd = pty.fork()
-if pid == 0:
-    os.environ["TERM"] = "xterm"
-    os.execvp(sys.argv[2], sys.argv[2:])
-fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
-said = b""
-while True:
-    try:
-        part = os.read(fd, 65536)
-    except OSError:
-        break
-    if not part:
-        break
-    said += part
-    if pattern and re.search(pattern, said):
-        os.write(fd, b"\x03")
-        pattern = b""
-open("said", "wb").write(said)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-PY
 prefetch() {
 	local pattern=$1
 	shift
-	python3 pty-run.py "$pattern" larder prefetch -c larder.conf \
+	python3 "$top_srcdir/tests/pty-run.py" "$pattern" larder prefetch -c larder.conf \
 		-o cache="$T/cache",key="$T/test.key.pub" "$@" "$nginx_url#set"
 }
 

@@ -16,32 +16,10 @@ for i in range(8):
         for _ in range(60):
             f.write(" ".join(r.choices(words, k=5000)))
 PY
-cat > pty-run.py <<'PY'
-import os, pty, select, signal, sys, time
-stop_after = float(sys.argv[1])
-pid, fd = pty.fork()
-if pid == 0:
-    os.environ["TERM"] = "xterm"
-    os.execvp(sys.argv[2], sys.argv[2:])
-start, said = time.time(), b""
-while True:
-    if select.select([fd], [], [], 0.05)[0]:
-        try:
-            part = os.read(fd, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        said += part
-    if stop_after and time.time() - start > stop_after:
-        os.write(fd, b"\x03")
-        stop_after = 0
-open("said", "wb").write(said)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-PY
 
 status=0
-python3 pty-run.py 1.5 larder publish -n set --level 19 tree mirror || status=$?
+python3 "$top_srcdir/tests/pty-run.py" '[1-9] %  ' \
+	larder publish -n set --level 19 tree mirror || status=$?
 [ $status = 1 ] || fail "an interrupted publish ended with $status: $(cat said)"
 grep -q "larder publish: stopped by a signal" said || fail "$(cat said)"
 [ ! -e mirror/heads ] || fail "a head after an interrupt"
@@ -51,7 +29,8 @@ grep -q "larder publish: stopped by a signal" said || fail "$(cat said)"
 # What was stored before need not be compressed again, and the share is known
 # when all has been read: from nothing, so that compressing lasts.
 rm -rf mirror
-python3 pty-run.py 0 larder publish -n set --level 19 tree mirror ||
+python3 "$top_srcdir/tests/pty-run.py" '' \
+	larder publish -n set --level 19 tree mirror ||
 	fail "$(cat said)"
 tr '\r' '\n' < said > lines
 grep -qE '^ *[0-9]+ %  [0-9.]+ [KMG]iB of [0-9.]+ [KMG]iB  [0-9.]+ [KMG]?i?B/s' lines ||

@@ -2,12 +2,14 @@
 #ifndef LARDER_TESTS_DATA_H
 #define LARDER_TESTS_DATA_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/io.h"
 
 /* Golden and must-refuse files; `make check` sets srcdir. */
@@ -71,6 +73,16 @@ static inline size_t data_each(const char *pattern,
 	}
 	globfree(&found);
 	return count;
+}
+
+/* What a parser said of a file that must be refused. */
+static inline void assert_refused(const char *path, int r,
+				  const struct err *err)
+{
+	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
+		fail_msg("%s: %d", path, r);
+	if (err->text[0] == '\0')
+		fail_msg("%s: refused without a word", path);
 }
 
 #endif

@@ -384,6 +384,15 @@ static void test_params_are_kept(void **state)
 	model_release(&model);
 }
 
+static void model_of_eight(struct model *model)
+{
+	model_init(model, 1);
+	model_root(model);
+	for (char name = 'b'; name <= 'i'; name++)
+		model_add_file(model, model->root, (char[]){name, 0}, NULL, 0,
+			       0);
+}
+
 /* A directory of two parts of two levels: looks up what is not there. */
 static void test_child_for_absent_names(void **state)
 {
@@ -394,11 +403,7 @@ static void test_child_for_absent_names(void **state)
 	struct store store;
 
 	(void)state;
-	model_init(&model, 1);
-	model_root(&model);
-	for (char name = 'b'; name <= 'i'; name++)
-		model_add_file(&model, model.root, (char[]){name, 0}, NULL, 0,
-			       0);
+	model_of_eight(&model);
 	model_total(model.root);
 	model_write(&model, &params, &store);
 	catalog = store_open(&store, &store.root);
@@ -423,11 +428,7 @@ static void test_check_child_refuses_another(void **state)
 	struct store store;
 
 	(void)state;
-	model_init(&model, 1);
-	model_root(&model);
-	for (char name = 'b'; name <= 'i'; name++)
-		model_add_file(&model, model.root, (char[]){name, 0}, NULL, 0,
-			       0);
+	model_of_eight(&model);
 	model_write(&model, &params, &store);
 	root = store_open(&store, &store.root);
 	catalog_get_child(root, 0, &ref);

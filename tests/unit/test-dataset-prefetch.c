@@ -57,6 +57,13 @@ static void set_up(struct fixture *f)
 	sem_init(&f->ended, 0, 0);
 }
 
+static void open_own(struct fixture *f)
+{
+	const char *const mirrors[] = {f->mirror->dir};
+
+	open_node(f, mirrors, 1);
+}
+
 static void close_node(struct fixture *f)
 {
 	snapshot_unref(f->snapshot);
@@ -110,12 +117,10 @@ static const char *const chosen[] = {SMALL_BIG, "sub"};
 static void the_mirror_is_not_asked_again(void **state)
 {
 	struct fixture f;
-	const char *mirrors[1];
 
 	(void)state;
 	set_up(&f);
-	mirrors[0] = f.mirror->dir;
-	open_node(&f, mirrors, 1);
+	open_own(&f);
 	start(&f, chosen, 2, true, 0);
 	finish(&f);
 	assert_int_equal(f.info.result, 0);
@@ -136,7 +141,7 @@ static void the_mirror_is_not_asked_again(void **state)
 	close_node(&f);
 
 	/* Another process, and no packs. */
-	open_node(&f, mirrors, 1);
+	open_own(&f);
 	small_mirror_remove(f.mirror, "packs");
 	start(&f, chosen, 2, false, 0);
 	finish(&f);
@@ -251,12 +256,10 @@ static void wait_until_fetching(struct fixture *f)
 static void it_ends_early(void **state)
 {
 	struct fixture f;
-	const char *mirrors[1];
 
 	(void)state;
 	set_up(&f);
-	mirrors[0] = f.mirror->dir;
-	open_node(&f, mirrors, 1);
+	open_own(&f);
 	start(&f, NULL, 0, false, SLOWLY);
 	prefetch_cancel(f.prefetch);
 	finish(&f);

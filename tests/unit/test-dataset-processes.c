@@ -92,6 +92,26 @@ static void nothing_is_fetched_twice(void **state)
 	small_directory_remove(dir);
 }
 
+/* It hangs in its first packs, with its claims. */
+static pid_t start_hanging(const char *dir, int *ret_fd)
+{
+	pid_t pid;
+
+	origin_server_control(&server, "add=silent&path=*packs*&times=4");
+	pid = start_reader(dir, url, ret_fd);
+	usleep(1000000);
+	return pid;
+}
+
+static void end_hanging(char *dir, pid_t pid, int fd)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fd);
+	origin_server_control(&server, "clear");
+	small_directory_remove(dir);
+}
+
 static void a_killed_reader_is_taken_over(void **state)
 {
 	char *dir = scratch_directory();
@@ -104,20 +124,14 @@ static void a_killed_reader_is_taken_over(void **state)
 		small_directory_remove(dir);
 		skip();
 	}
-	/* The first one hangs in its first packs, with its claims. */
-	origin_server_control(&server, "add=silent&path=*packs*&times=4");
-	killed = start_reader(dir, url, &fds[0]);
-	usleep(1000000);
+	killed = start_hanging(dir, &fds[0]);
 	other = start_reader(dir, mirror->dir, &fds[1]);
 	usleep(500000);
 	start = now_ms();
 	kill(killed, SIGKILL);
 	end_reader(other, fds[1]);
 	assert_true(now_ms() - start < 20000);
-	waitpid(killed, NULL, 0);
-	close(fds[0]);
-	origin_server_control(&server, "clear");
-	small_directory_remove(dir);
+	end_hanging(dir, killed, fds[0]);
 }
 
 static void a_silent_one_is_overtaken(void **state)
@@ -133,20 +147,14 @@ static void a_silent_one_is_overtaken(void **state)
 		small_directory_remove(dir);
 		skip();
 	}
-	origin_server_control(&server, "add=silent&path=*packs*&times=4");
-	stopped = start_reader(dir, url, &fds[0]);
-	usleep(1000000);
+	stopped = start_hanging(dir, &fds[0]);
 	kill(stopped, SIGSTOP);
 	start = now_ms();
 	other = start_reader(dir, mirror->dir, &fds[1]);
 	stats = end_reader(other, fds[1]);
 	assert_true(stats.flights_overtaken > 0);
 	assert_true(now_ms() - start < 40000);
-	kill(stopped, SIGKILL);
-	waitpid(stopped, NULL, 0);
-	close(fds[0]);
-	origin_server_control(&server, "clear");
-	small_directory_remove(dir);
+	end_hanging(dir, stopped, fds[0]);
 }
 
 static int setup(void **state)

@@ -216,12 +216,23 @@ static void read_part(struct fixture *f, uint64_t number,
 	assert_int_equal(ret->len, 8192);
 }
 
+static void read_again_from_memory(struct fixture *f, uint64_t number,
+				   struct blocking_waiter *waiter,
+				   struct read_result *result)
+{
+	read_result_failed(result, blocking_waiter_get(waiter));
+	read_part(f, number, waiter, result);
+	assert_int_equal(result->pieces[0].fd, -1);
+	assert_memory_equal(result->pieces[0].memory,
+			    small_file(mirror, SMALL_BIG)->data,
+			    result->pieces[0].len);
+}
+
 /* What is said to lie in a cache file and then does not come from it. */
 static void a_failed_file_is_done_without(void **state)
 {
 	char *dir = scratch_directory();
 	struct blocking_waiter *waiter = blocking_waiter_new();
-	const struct small_file *big = small_file(mirror, SMALL_BIG);
 	struct read_result result;
 	struct node_stats stats;
 	struct entry_attr attr;
@@ -235,11 +246,7 @@ static void a_failed_file_is_done_without(void **state)
 	read_part(&f, attr.number, waiter, &result);
 	assert_true(result.pieces[0].fd >= 0);
 	/* It can be read after all: from there, as memory. */
-	read_result_failed(&result, blocking_waiter_get(waiter));
-	read_part(&f, attr.number, waiter, &result);
-	assert_int_equal(result.pieces[0].fd, -1);
-	assert_memory_equal(result.pieces[0].memory, big->data,
-			    result.pieces[0].len);
+	read_again_from_memory(&f, attr.number, waiter, &result);
 	node_stats(f.node, &stats);
 	assert_int_equal(stats.fetched_wire_bytes, 0);
 	read_result_release(&result);
@@ -247,11 +254,7 @@ static void a_failed_file_is_done_without(void **state)
 	read_part(&f, attr.number, waiter, &result);
 	assert_true(result.pieces[0].fd >= 0);
 	assert_int_equal(ftruncate(result.pieces[0].fd, 0), 0);
-	read_result_failed(&result, blocking_waiter_get(waiter));
-	read_part(&f, attr.number, waiter, &result);
-	assert_int_equal(result.pieces[0].fd, -1);
-	assert_memory_equal(result.pieces[0].memory, big->data,
-			    result.pieces[0].len);
+	read_again_from_memory(&f, attr.number, waiter, &result);
 	node_stats(f.node, &stats);
 	assert_int_not_equal(stats.fetched_wire_bytes, 0);
 	read_result_release(&result);

@@ -22,8 +22,8 @@
 #include <cmocka.h>
 
 #include "base/io.h"
-#include "fetch/fetch.h"
 
+#include "fetch-waiting.h"
 #include "origin-server.h"
 #include "scratch.h"
 
@@ -36,8 +36,6 @@ ssize_t __real_pread_full(int fd, void *data, size_t len, uint64_t offset);
 ssize_t __wrap_pread_full(int fd, void *data, size_t len, uint64_t offset);
 
 static char dir[64], healthy[96], hanging[96];
-static struct fetcher *fetcher;
-static struct origin *origin;
 
 /* ---- a disk that hangs, fails, or loses its end */
 
@@ -85,69 +83,19 @@ static void disk_hangs(bool now)
 
 /* ---- waiting for a request */
 
-struct waiting {
-	struct fetch_request request;
-	pthread_mutex_t lock;
-	pthread_cond_t done;
-	bool is_done;
-	size_t seen;
-};
-
-static void note_progress(struct fetch_request *request, const uint8_t *body,
-			  size_t len)
-{
-	struct waiting *waiting = request->arg;
-
-	assert_ptr_equal(body, request->body);
-	assert_true(len > waiting->seen);
-	waiting->seen = len;
-}
-
-static void note_done(struct fetch_request *request)
-{
-	struct waiting *waiting = request->arg;
-
-	pthread_mutex_lock(&waiting->lock);
-	waiting->is_done = true;
-	pthread_cond_signal(&waiting->done);
-	pthread_mutex_unlock(&waiting->lock);
-}
-
-static void start(struct waiting *waiting, const char *path, uint64_t offset,
+/* len 0: all of it. */
+static void begin(struct waiting *waiting, const char *path, uint64_t offset,
 		  uint64_t len)
 {
-	*waiting = (struct waiting){
-		.request =
-			{
-				.origin = origin,
-				.path = path,
-				.has_range = len > 0,
-				.offset = offset,
-				.length = len,
-				.progress = note_progress,
-				.done = note_done,
-				.arg = waiting,
-			},
-	};
-	pthread_mutex_init(&waiting->lock, NULL);
-	pthread_cond_init(&waiting->done, NULL);
-	fetch_start(fetcher, &waiting->request);
+	prepare_range(waiting, path, offset, len);
+	waiting->request.has_range = len > 0;
+	start(waiting);
 }
 
-static void wait_for(struct waiting *waiting)
-{
-	pthread_mutex_lock(&waiting->lock);
-	while (!waiting->is_done)
-		pthread_cond_wait(&waiting->done, &waiting->lock);
-	pthread_mutex_unlock(&waiting->lock);
-	pthread_mutex_destroy(&waiting->lock);
-	pthread_cond_destroy(&waiting->done);
-}
-
-static void run(struct waiting *waiting, const char *path, uint64_t offset,
+static void get(struct waiting *waiting, const char *path, uint64_t offset,
 		uint64_t len)
 {
-	start(waiting, path, offset, len);
+	begin(waiting, path, offset, len);
 	wait_for(waiting);
 }
 
@@ -160,7 +108,8 @@ static void assert_stamps(struct waiting *waiting, uint64_t offset,
 		fail_msg("%d '%s'", request->result, request->err.text);
 	assert_int_equal(request->body_len, len);
 	assert_true(stamps_right(request->body, len, TAG, offset));
-	assert_int_equal(waiting->seen, len);
+	assert_int_equal(waiting->len, len);
+	assert_false(waiting->has_moved);
 	free(request->body);
 }
 
@@ -208,15 +157,15 @@ static void test_ranges_and_whole_files(void **state)
 
 	(void)state;
 	assert_true(origin_is_local(origin));
-	run(&waiting, "file", 0, 0);
+	get(&waiting, "file", 0, 0);
 	assert_stamps(&waiting, 0, SIZE);
 	assert_int_equal(waiting.request.total, SIZE);
-	run(&waiting, "file", 5, 1);
+	get(&waiting, "file", 5, 1);
 	assert_stamps(&waiting, 5, 1);
-	run(&waiting, "sub/a b%41", SIZE / 2 - 3, SIZE / 2 + 3);
+	get(&waiting, "sub/a b%41", SIZE / 2 - 3, SIZE / 2 + 3);
 	assert_stamps(&waiting, SIZE / 2 - 3, SIZE / 2 + 3);
 	assert_int_equal(waiting.request.total, SIZE);
-	run(&waiting, "empty", 0, 0);
+	get(&waiting, "empty", 0, 0);
 	assert_stamps(&waiting, 0, 0);
 }
 
@@ -226,23 +175,15 @@ static void test_not_modified(void **state)
 	char etag[128];
 
 	(void)state;
-	run(&waiting, "file", 0, 0);
+	get(&waiting, "file", 0, 0);
 	snprintf(etag, sizeof(etag), "%s", waiting.request.etag);
 	assert_stamps(&waiting, 0, SIZE);
-	start(&waiting, "empty", 0, 0); /* another file: modified */
+	begin(&waiting, "empty", 0, 0); /* another file: modified */
 	wait_for(&waiting);
 	assert_string_not_equal(waiting.request.etag, etag);
-	waiting = (struct waiting){
-		.request = {.origin = origin,
-			    .path = "file",
-			    .if_none_match = etag,
-			    .done = note_done,
-			    .arg = &waiting},
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.done = PTHREAD_COND_INITIALIZER,
-	};
-	fetch_start(fetcher, &waiting.request);
-	wait_for(&waiting);
+	prepare(&waiting, "file");
+	waiting.request.if_none_match = etag;
+	run(&waiting);
 	assert_int_equal(waiting.request.result, 0);
 	assert_true(waiting.request.not_modified);
 	assert_null(waiting.request.body);
@@ -271,20 +212,12 @@ static void test_failures(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		run(&waiting, rows[i].path, rows[i].offset, rows[i].len);
+		get(&waiting, rows[i].path, rows[i].offset, rows[i].len);
 		assert_class(&waiting, rows[i].class);
 	}
-	waiting = (struct waiting){
-		.request = {.origin = origin,
-			    .path = "file",
-			    .limit_bytes = SIZE - 1,
-			    .done = note_done,
-			    .arg = &waiting},
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.done = PTHREAD_COND_INITIALIZER,
-	};
-	fetch_start(fetcher, &waiting.request);
-	wait_for(&waiting);
+	prepare(&waiting, "file");
+	waiting.request.limit_bytes = SIZE - 1;
+	run(&waiting);
 	assert_class(&waiting, FETCH_WRONG);
 }
 
@@ -299,14 +232,14 @@ static void test_no_directory_is_not_absent(void **state)
 	snprintf(path, sizeof(path), "%s/none", dir);
 	assert_int_equal(origin_open(fetcher, path, &none, NULL), 0);
 	origin = none;
-	run(&waiting, "file", 0, 0);
+	get(&waiting, "file", 0, 0);
 	assert_class(&waiting, FETCH_UNREACHABLE);
 	assert_true(waiting.request.is_misnamed);
 	origin_close(none);
 	snprintf(path, sizeof(path), "%s/file", healthy);
 	assert_int_equal(origin_open(fetcher, path, &none, NULL), 0);
 	origin = none;
-	run(&waiting, "file", 0, 0);
+	get(&waiting, "file", 0, 0);
 	assert_class(&waiting, FETCH_UNREACHABLE);
 	assert_true(waiting.request.is_misnamed);
 	origin_close(none);
@@ -341,7 +274,7 @@ static void test_a_disk_that_is_late(void **state)
 		snprintf(path, sizeof(path), "%s/mounts/%s%s", dir,
 			 is_late ? "empty/" : "", rows[i].below);
 		assert_int_equal(origin_open(fetcher, path, &origin, NULL), 0);
-		run(&waiting, "file", 0, 0);
+		get(&waiting, "file", 0, 0);
 		assert_class(&waiting, FETCH_UNREACHABLE);
 		if (waiting.request.is_misnamed != rows[i].is_misnamed)
 			fail_msg("%s", rows[i].below);
@@ -365,12 +298,12 @@ static void test_failing_disk(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		errnum = rows[i].errnum;
-		run(&waiting, "file", 0, 1000);
+		get(&waiting, "file", 0, 1000);
 		assert_class(&waiting, rows[i].class);
 	}
 	errnum = 0;
 	is_cut = true;
-	run(&waiting, "file", 0, SIZE);
+	get(&waiting, "file", 0, SIZE);
 	assert_class(&waiting, FETCH_WRONG);
 }
 
@@ -401,11 +334,11 @@ static void test_hanging_disk(void **state)
 	origin = other;
 	/* Four threads hang; the others cannot be read at all. */
 	for (int i = 0; i < 12; i++)
-		start(&waiting[i], "file", 0, SIZE);
+		begin(&waiting[i], "file", 0, SIZE);
 	/* Another disk does not notice. */
 	origin = kept;
 	for (int i = 0; i < 20; i++) {
-		run(&fine, "file", (uint64_t)i, 1000);
+		get(&fine, "file", (uint64_t)i, 1000);
 		assert_stamps(&fine, (uint64_t)i, 1000);
 	}
 	for (int i = 0; i < 12; i++) {
@@ -416,14 +349,14 @@ static void test_hanging_disk(void **state)
 	/* While it hangs, the next fails at once. */
 	origin = other;
 	begun = now_ms();
-	run(&fine, "file", 0, 10);
+	get(&fine, "file", 0, 10);
 	assert_class(&fine, FETCH_SLOW);
 	assert_true(now_ms() - begun < SILENCE_MS);
 	assert_string_equal(fine.request.err.text, "the disk does not answer");
 	/* It comes back by itself. */
 	disk_hangs(false);
 	for (int i = 0; i < 100; i++) {
-		run(&fine, "file", 0, 10);
+		get(&fine, "file", 0, 10);
 		if (fine.request.result == 0)
 			break;
 		free(fine.request.body);
@@ -444,22 +377,12 @@ static void test_deadline_and_cancel_of_a_hanging_read(void **state)
 	disk_hangs(true);
 	assert_int_equal(origin_open(fetcher, hanging, &other, NULL), 0);
 	origin = other;
-	waiting = (struct waiting){
-		.request = {.origin = origin,
-			    .path = "file",
-			    .length = 10,
-			    .has_range = true,
-			    .deadline_ms = begun + 100,
-			    .done = note_done,
-			    .arg = &waiting},
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.done = PTHREAD_COND_INITIALIZER,
-	};
-	fetch_start(fetcher, &waiting.request);
-	wait_for(&waiting);
+	prepare_range(&waiting, "file", 0, 10);
+	waiting.request.deadline_ms = begun + 100;
+	run(&waiting);
 	assert_class(&waiting, FETCH_SLOW);
 	assert_in_range(now_ms() - begun, 100, SILENCE_MS - 1);
-	start(&waiting, "file", 0, 10);
+	begin(&waiting, "file", 0, 10);
 	wait_for_hung(2);
 	fetch_cancel(fetcher, &waiting.request);
 	wait_for(&waiting);
@@ -479,7 +402,7 @@ static void test_close_while_a_read_hangs(void **state)
 	assert_int_equal(origin_open(fetcher, hanging, &other, NULL), 0);
 	origin_close(origin);
 	origin = other;
-	start(&waiting, "file", 0, 10);
+	begin(&waiting, "file", 0, 10);
 	wait_for_hung(1);
 	begun = now_ms();
 	fetcher_close(fetcher);
@@ -499,7 +422,7 @@ static void test_many_at_once(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 300; i++)
-		start(&waiting[i], "file", i * 1000, 100000 + i);
+		begin(&waiting[i], "file", i * 1000, 100000 + i);
 	for (unsigned i = 0; i < 300; i += 3)
 		fetch_cancel(fetcher, &waiting[i].request);
 	for (unsigned i = 0; i < 300; i++) {
@@ -517,7 +440,7 @@ static void test_close_while_busy(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 100; i++)
-		start(&waiting[i], "file", 0, SIZE);
+		begin(&waiting[i], "file", 0, SIZE);
 	usleep(2000);
 	fetcher_close(fetcher);
 	for (unsigned i = 0; i < 100; i++) {

@@ -148,10 +148,7 @@ static void refuse(const char *path, const void *data, size_t len)
 	struct head head;
 	int r = head_parse(data, len, &head, &err);
 
-	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
-		fail_msg("%s: %d", path, r);
-	if (err.text[0] == '\0')
-		fail_msg("%s: refused without a word", path);
+	assert_refused(path, r, &err);
 	if (strstr(path, "version") || strstr(path, "must-refuse"))
 		assert_int_equal(r, -EPROTONOSUPPORT);
 }

@@ -156,10 +156,7 @@ static void refuse(const char *path, const void *data, size_t len)
 	struct err err = {""};
 	int r = parse_file(data, len, &err);
 
-	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
-		fail_msg("%s: %d", path, r);
-	if (err.text[0] == '\0')
-		fail_msg("%s: refused without a word", path);
+	assert_refused(path, r, &err);
 }
 
 static void test_refuses_bad_files(void **state)

@@ -201,10 +201,7 @@ static void refuse(const char *path, const void *data, size_t len)
 	struct recipe recipe;
 	int r = recipe_parse(data, len, &recipe, &err);
 
-	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
-		fail_msg("%s: %d", path, r);
-	if (err.text[0] == '\0')
-		fail_msg("%s: refused without a word", path);
+	assert_refused(path, r, &err);
 	if (strstr(path, "version") || strstr(path, "flag") ||
 	    strstr(path, "digest-type") || strstr(path, "page-records"))
 		assert_int_equal(r, -EPROTONOSUPPORT);
