@@ -98,10 +98,12 @@ sys.stdout.flush()
 if sys.argv[1] == "leave":
     sys.exit()
 sys.stdin.read()
-for job in jobs:
+for job in reversed(jobs): # so that the others have not begun
     assert fails(fd, STOP, struct.pack("<Q", job)) in (None, "ENOENT")
 data = bytearray(struct.pack("<Q", jobs[-1]).ljust(STATE, b"\0"))
 fcntl.ioctl(fd, LOOK, data, True)
+assert struct.unpack_from("<Ii", data, 8) == (5, -errno.ECANCELED), data[:16]
+assert data.count(os.strerror(errno.ECANCELED).encode()) == 1, data
 PY
 # With room for all: the first of them runs, slowly, and the others wait.
 rm -f gate
