@@ -170,7 +170,9 @@ noinst_LIBRARIES += %D%/libcore.a
 	%D%/dataset/head.c \
 	%D%/dataset/head.h \
 	%D%/dataset/locate.c \
+	%D%/dataset/hub-ask.c \
 	%D%/dataset/hub-head.c \
+	%D%/dataset/hub-job.h \
 	%D%/dataset/hub-listing.c \
 	%D%/dataset/hub-listing.h \
 	%D%/dataset/hub-open.c \
