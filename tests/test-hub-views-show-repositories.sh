@@ -89,6 +89,7 @@ diff -r "$folder/snapshots/$old" mnt/models/acme/tiny@v1.0
 [ -f "$folder/snapshots/$(cat "$folder/refs/feature/x")/branch.txt" ]
 [ "$(ls "$folder/refs/feature")" = x ]
 expect_fail 'No such file' ls "$folder/refs/feature/y"
+[ -z "$(ls "$folder/blobs" | sort | uniq -d)" ] || fail "a blob of two commits twice"
 cat mnt/models/tiny@main/config.json | cmp - said.1
 [ "$(cat mnt/hub/models--tiny/refs/main)" = "$commit" ] || fail "an old name"
 ls mnt/datasets/monology/pile-uncopyrighted/train > /dev/null
@@ -119,12 +120,27 @@ expect_fail . why mnt/spaces
 # four repositories and revisions, each remembered for ten seconds at least
 asked=$(hub_asked)
 [ "$asked" -ge 4 ] && [ "$asked" -lt 12 ] || fail "$(cat "$hub_log")"
+# Remembered longer than what fails is, also when the kernel has forgotten it.
+expect_fail 'No such file' ls mnt/models/acme/tiny@other
+hub_forget
+sleep 1.2
+echo 2 > /proc/sys/vm/drop_caches
+expect_fail 'No such file' ls mnt/models/acme/tiny@other
+[ "$(hub_asked)" = 0 ] || fail "asked again: $(cat "$hub_log")"
+
+# A branch that is called like a commit is not that commit.
+hub_control push "{\"repo\": \"model:acme/tiny\", \"branch\": \"${commit//[0-9]/a}\",
+	\"files\": {\"x\": \"y\"}}" > /dev/null
+expect_fail 'Input/output error' ls "$folder/snapshots/${commit//[0-9]/a}"
+
 hub_forget
 for name in .locks CACHEDIR.TAG version.txt models--a--b--c- files--a--b; do
 	expect_fail 'No such file' ls "mnt/hub/$name"
 done
 for name in .git -x x. a--b 'a b'; do
-	expect_fail 'No such file' ls "mnt/models/$name" "mnt/models/acme/$name"
+	for owner in '' acme/; do
+		expect_fail 'No such file' ls "mnt/models/$owner$name"
+	done
 done
 expect_fail 'Read-only file system' mkdir mnt/hub/.locks
 expect_fail 'Read-only file system' touch "$folder/refs/main"
