@@ -5,19 +5,13 @@
 # Killed with 90 % of the bytes written, a publish compresses and stores less
 # than 15 % the second time, and leaves no temporary file.
 . "${top_srcdir:-.}/tests/lib.sh"
+. "$top_srcdir/tests/traffic.sh"
 requires python3
 
-python3 - <<'PY'
-import os, random
-r = random.Random(5)
-words = [r.randbytes(r.randint(2, 9)).hex() for _ in range(5000)]
-os.mkdir("tree")
-for i in range(12):
-    with open(f"tree/{i}", "w") as f:
-        size = 0
-        while size < 4_000_000:
-            size += f.write(" ".join(r.choices(words, k=5000)))
-PY
+mkdir tree
+for i in {0..11}; do
+	text_file 4000000 "tree/$i"
+done
 # A high level, so that there is time to hit the moment.
 larder publish -n set --level 12 tree whole --json > whole.json 2> said ||
 	{ cat said >&2; fail "cannot publish"; }

@@ -4,18 +4,13 @@
 # On a terminal one line is redrawn with share, rate, time left and ratios;
 # elsewhere nothing is drawn. Ctrl-C stops it: status 1, nothing lost.
 . "${top_srcdir:-.}/tests/lib.sh"
+. "$top_srcdir/tests/traffic.sh"
 requires python3
 
-python3 - <<'PY'
-import os, random
-r = random.Random(5)
-words = [r.randbytes(r.randint(2, 9)).hex() for _ in range(5000)]
-os.mkdir("tree")
-for i in range(8):
-    with open(f"tree/{i}", "w") as f:
-        for _ in range(60):
-            f.write(" ".join(r.choices(words, k=5000)))
-PY
+mkdir tree
+for i in {0..7}; do
+	text_file 3600000 "tree/$i"
+done
 
 status=0
 python3 "$top_srcdir/tests/pty-run.py" '[1-9] %  ' \
