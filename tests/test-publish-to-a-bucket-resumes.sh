@@ -57,10 +57,16 @@ control "$busy&match=PUT.*/heads/.*larder"
 first=$!
 wait_for 120 grep -q 'PUT .*/heads/set 503 ' "$s3_log"
 echo other > bad
-curl -sS --fail --aws-sigv4 aws:amz:us-east-1:s3 -u "test-id:test/secret+key" \
-	-H "x-amz-content-sha256: $(sha256sum < bad | cut -c-64)" \
-	-H 'Content-Type: x' -X PUT --data-binary @bad \
-	"$s3_endpoint/mirrors/m/heads/set"
+s3_curl() { # KEY BODY [OPTION...]
+	curl -sS --fail --aws-sigv4 aws:amz:us-east-1:s3 \
+		-u "test-id:test/secret+key" -H 'Content-Type: x' \
+		-H "x-amz-content-sha256: $(sha256sum < "$2" | cut -c-64)" \
+		"${@:3}" "$s3_endpoint/mirrors/$1"
+}
+s3_put() { # KEY FILE
+	s3_curl "$1" "$2" -X PUT --data-binary "@$2"
+}
+s3_put m/heads/set bad
 control times=0
 ! wait $first || fail "overwrote a head that was not its own"
 grep -q 'somebody else has changed it meanwhile: try again' out ||
@@ -80,6 +86,19 @@ tries=$(grep -c 'PUT .*/packs/' "$s3_log")
 [ "$tries" -le 16 ] || fail "asked $tries times"
 grep -q 'DELETE .*/lease 204 ' "$s3_log" || fail "the lease is left"
 control times=0
+
+# Somebody else has taken the lease: no head is written, and it is left to him.
+: > "$s3_log"
+control "$busy&match=PUT.*/packs/"
+larder publish -n set -k test.key tree s3://mirrors/taken > out 2>&1 &
+first=$!
+wait_for 120 grep -q 'PUT .*/packs/.* 503 ' "$s3_log"
+s3_put taken/lease bad
+control times=0
+! wait $first || fail "published with another's lease"
+grep -q 'lost the lease' out || fail "$(cat out)"
+! grep -q 'PUT .*/taken/heads/' "$s3_log" || fail "wrote a head"
+[ "$(s3_curl taken/lease /dev/null)" = other ] || fail "another's lease is gone"
 
 # Without conditions.
 mirror=s3://mirrors/n
