@@ -5,7 +5,7 @@
 # dataset and of each of several, without the -c they were mounted with. What is stale
 # is no failure; what has failed is.
 . "${top_srcdir:-.}/tests/lib.sh"
-requires fuse root python3
+requires fuse root python3 getfattr
 
 mkdir tree mnt
 echo data > tree/file
@@ -47,6 +47,11 @@ larder status > said || fail "status: $(cat said)"
 grep -q "^  one  .* ok$" said || fail "$(cat said)"
 grep -q "^  deep/two  .* cold$" said || fail "$(cat said)"
 grep -q "^  down  .* cold$" said || fail "$(cat said)"
+# of what was never opened there is nothing to be told
+[ -z "$(getfattr --only-values -n user.larder.figures mnt/down 2> /dev/null)" ] ||
+	fail "$(getfattr -d -m - mnt/down)"
+getfattr --only-values -n user.larder.figures mnt/one | grep -q '^snapshot ' ||
+	fail "no figures of what is open"
 # what is opened just after the others were counted is counted at once
 is_here() { [ "$(getfattr --only-values -n user.larder.cached mnt/deep/two/file)" = 5 ]; }
 cat mnt/deep/two/file > /dev/null
