@@ -141,6 +141,7 @@ dist_check_SCRIPTS += \
 	%D%/check-lib.sh \
 	%D%/check-man.sh \
 	%D%/check-style.sh \
+	%D%/test-a-held-index-keeps-few-files.sh \
 	%D%/test-a-mistyped-mirror-fails-at-once.sh \
 	%D%/test-a-stalled-mirror-is-left.sh \
 	%D%/test-a-stalled-second-try-is-left.sh \

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -230,6 +231,20 @@ static uint64_t choose_gen(void)
 	return gen;
 }
 
+/* A new file stays open until it is recorded, and while the index is held by a
+ * process that is stopped none is. Half of the descriptors are left for those
+ * who read and for connections. A new one would be the lowest that is free. */
+static bool is_short_of_descriptors(const struct cache *cache)
+{
+	int lowest = fcntl(cache->blobs.dirfd, F_DUPFD_CLOEXEC, 0);
+	struct rlimit limit;
+
+	if (lowest >= 0)
+		close(lowest);
+	return lowest < 0 || (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+			      (rlim_t)lowest >= limit.rlim_cur / 2);
+}
+
 static int create_file(struct cache_blob *blob, const char *path,
 		       uint64_t segment_bytes)
 {
@@ -272,6 +287,11 @@ static int attach_new(struct cache_blob *blob)
 	char path[BLOB_PATH_MAX];
 	int r = 0;
 
+	if (is_short_of_descriptors(cache)) {
+		blob_table_trim(&cache->blobs, INT64_MAX);
+		if (is_short_of_descriptors(cache))
+			return -EMFILE;
+	}
 	if (blob->blob_bytes > cache->space.limits.limit_bytes / 8 &&
 	    blob->blob_bytes > SEGMENT_BYTES && cache_has_index(cache))
 		segment_bytes = SEGMENT_BYTES;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,6 +158,16 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Each has a file open. */
+static uint64_t open_blobs(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return OPEN_BLOBS;
+	return at_most(OPEN_BLOBS, limit.rlim_cur / 4);
+}
+
 static int make_memory(struct node *node, uint64_t buffer_bytes)
 {
 	void *zeros;
@@ -175,7 +186,7 @@ static int make_memory(struct node *node, uint64_t buffer_bytes)
 	node->catalogs =
 		table_new(at_most(buffer_bytes / 8, CATALOG_BYTES_MAX));
 	node->pages = table_new(at_most(buffer_bytes / 16, PAGE_BYTES_MAX));
-	node->blobs = table_new((uint64_t)OPEN_BLOBS * OPEN_BLOB_BYTES);
+	node->blobs = table_new(open_blobs() * OPEN_BLOB_BYTES);
 	/* As much as the budget, which is of the same bytes. */
 	node->pool = pool_new(buffer_bytes / 2);
 	node->recent = recent_new(buffer_bytes / 8);
