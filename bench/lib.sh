@@ -34,8 +34,8 @@ drop_caches() {
 # their first use (ten times as slow as a copy) has lent them before, and not in
 # the middle of whatever is measured first.
 warm_memory() {
-	head -c "$(($1 << 20))" /dev/zero > "$work/pages"
-	rm "$work/pages"
+	head -c "$(($1 << 20))" /dev/zero > "$work/warming"
+	rm "$work/warming"
 }
 
 now() { date +%s.%N; }
