@@ -185,6 +185,7 @@ dist_check_SCRIPTS += \
 	%D%/test-hub-locations-expire.sh \
 	%D%/test-hub-models-are-mapped.sh \
 	%D%/test-hub-prefetch-ends-verified.sh \
+	%D%/test-hub-prefetch-outlives-a-checker.sh \
 	%D%/test-hub-repositories-are-mounted.sh \
 	%D%/test-hub-revisions-are-frozen.sh \
 	%D%/test-hub-says-who-may-not.sh \

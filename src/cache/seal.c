@@ -172,10 +172,15 @@ bool cache_blob_is_proven(struct cache_blob *blob)
 
 	if (blob_attach(blob, false) < 0)
 		return false;
-	if (blob->segment_bytes > 0)
-		return cache_has_index(blob->cache) &&
-		       index_blob(blob->cache->index, &blob->id, &row) == 1 &&
-		       row.gen == blob->gen && row.has_mark;
+	if (blob->segment_bytes > 0) {
+		if (!cache_has_index(blob->cache) ||
+		    index_blob(blob->cache->index, &blob->id, &row) != 1 ||
+		    row.gen != blob->gen)
+			return false;
+		/* Who was to check it may have been killed. */
+		seal_load(blob, &row);
+		return row.has_mark;
+	}
 	if (cache_blob_sealed_fd(blob, &fd) != 1)
 		return false;
 	close(fd);
