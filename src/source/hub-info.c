@@ -143,6 +143,8 @@ int hub_refs_parse(const void *body, size_t len, struct buf *ret,
 				r = buf_printf(ret, "%s\n", name);
 		}
 	}
+	if (r == -EFBIG)
+		return err_set(err, EFBIG, "the Hub names too many branches");
 	return r;
 }
 
