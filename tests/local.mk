@@ -57,6 +57,7 @@ unit_tests = \
 	%D%/unit/test-origins \
 	%D%/unit/test-pack \
 	%D%/unit/test-places \
+	%D%/unit/test-pool \
 	%D%/unit/test-proxy \
 	%D%/unit/test-prefetch-pace \
 	%D%/unit/test-publish \
